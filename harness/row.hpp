@@ -1,0 +1,35 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <string>
+
+#include "harness/options.hpp"
+#include "kernels/core/op.hpp"
+
+namespace trainbench {
+
+class Session;
+
+// One benchmark: a complete name and the function that checks, warms and times it.
+//
+// Timing class and time unit follow from the first part of the name, on every backend:
+// op, layer, copy, launch: manual time, us; machine: manual time, ms; step: real time, us; epoch,
+// ledger, knee: one iteration, real time, s.
+struct Row {
+  std::string name;  // "op/conv2d/forward/openblas/fp32/batch:100/...", without the suffix.
+  Tier tier = Tier::kFull;
+  std::string backend;  // Probed before the row is registered; empty: needs none.
+  Precision precision = Precision::kFp32;
+  // Times the row and sets its counters and label. Throws to make it an error row: OutOfMemory
+  // when the point does not fit, Interrupted when the user asked to stop.
+  std::function<void(benchmark::State&, Session&)> body;
+};
+
+// "<family>/<subject>/<work>/<backend>/<precision>" and the axes, each "name:value".
+std::string row_name(const std::string& family, const std::string& subject, const std::string& work,
+                     const std::string& backend, const std::string& precision,
+                     const std::vector<std::string>& axes);
+
+}  // namespace trainbench

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <any>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/options.hpp"
+#include "kernels/core/backend.hpp"
+#include "kernels/machine/roofs.hpp"
+
+namespace trainbench {
+
+// What row bodies share in one process: options, opened devices, the measured roofs, what was
+// checked already, and the one prepared row. Used by one thread.
+class Session {
+ public:
+  Session(Options options, std::vector<std::unique_ptr<Backend>> backends);
+
+  const Options& options() const { return options_; }
+  const std::vector<std::unique_ptr<Backend>>& backends() const { return backends_; }
+  // Throws std::invalid_argument, listing what there is.
+  const Backend& backend(std::string_view name) const;
+  const Backend& reference() const { return backend("reference"); }
+
+  // The device of a backend, opened on first use with options().threads and kept.
+  Device& device(const Backend& backend);
+
+  // What this machine can reach at options().threads, measured on first use.
+  const Roofs& roofs();
+
+  // Runs `check` once per process and key; a failure is remembered and thrown again.
+  void once(const std::string& key, const std::function<void()>& check);
+
+  // The prepared state of a row: made on first entry, kept while Google Benchmark re-enters the
+  // same row, and dropped before another row prepares, so that one is alive at a time.
+  template <class T>
+  T& prepared(const std::string& row, const std::function<std::unique_ptr<T>()>& make) {
+    if (prepared_row_ != row) {
+      drop_prepared();
+      prepared_ = std::shared_ptr<T>(make());
+      prepared_row_ = row;
+    }
+    return *std::any_cast<std::shared_ptr<T>&>(prepared_);
+  }
+  void drop_prepared() {
+    prepared_.reset();
+    prepared_row_.clear();
+  }
+
+ private:
+  Options options_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+  std::map<std::string, std::unique_ptr<Device>, std::less<>> devices_;
+  std::unique_ptr<Roofs> roofs_;
+  std::map<std::string, std::string> checked_;  // Key to failure; empty: passed.
+  std::string prepared_row_;
+  std::any prepared_;
+};
+
+}  // namespace trainbench

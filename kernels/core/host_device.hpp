@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+
+#include "kernels/core/device.hpp"
+#include "kernels/core/thread_team.hpp"
+
+namespace trainbench {
+
+// The host's memory and a team of threads. Ops run at once: nothing is ever queued.
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(int threads);
+
+  ThreadTeam& team() { return team_; }
+
+  std::string name() const override { return "host"; }
+  void* allocate(std::size_t bytes) override;
+  void release(void* data) noexcept override;
+  void upload(void* device, const void* host, std::size_t bytes) override;
+  void download(void* host, const void* device, std::size_t bytes) override;
+  void synchronize() override {}
+  std::unique_ptr<Stopwatch> make_stopwatch() override;
+
+ private:
+  ThreadTeam team_;
+};
+
+// The device as a host device; throws std::logic_error when it is another.
+HostDevice& as_host(Device& device);
+
+}  // namespace trainbench

@@ -1,0 +1,154 @@
+#include "kernels/core/thread_team.hpp"
+
+#include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace trainbench {
+namespace {
+
+constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;  // Bits of MXCSR.
+constexpr int kIdleSpins = 4000;  // Some 50 us of pause instructions.
+
+bool pin(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
+  return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
+}
+
+}  // namespace
+
+FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
+  _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero);
+}
+
+FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+    }
+  }
+  // More CPUs than a cpu_set_t holds: number them.
+  if (cpus.empty()) {
+    for (unsigned cpu = 0; cpu < std::max(1u, std::thread::hardware_concurrency()); ++cpu) {
+      cpus.push_back(static_cast<int>(cpu));
+    }
+  }
+  return cpus;
+}
+
+double cgroup_cpu_quota() {
+  const double unlimited = std::numeric_limits<double>::infinity();
+  std::string quota;
+  double period = 0;
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period) {
+    if (quota == "max" || period <= 0) return unlimited;
+    return std::stod(quota) / period;
+  }
+  double microseconds = 0;
+  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (v1_quota >> microseconds && v1_period >> period && microseconds > 0 && period > 0) {
+    return microseconds / period;
+  }
+  return unlimited;
+}
+
+int default_threads() {
+  const auto cpus = static_cast<double>(allowed_cpus().size());
+  return static_cast<int>(std::max(1.0, std::min(cpus, std::ceil(cgroup_cpu_quota()))));
+}
+
+PinnedCaller::PinnedCaller() : saved_(allowed_cpus()) {
+  if (!pin({saved_.front()})) saved_.clear();
+}
+
+PinnedCaller::~PinnedCaller() {
+  if (!saved_.empty()) pin(saved_);
+}
+
+ThreadTeam::ThreadTeam(int threads) {
+  const std::vector<int> cpus = allowed_cpus();
+  const auto available = static_cast<int>(cpus.size());
+  spins_ = threads <= available ? kIdleSpins : 0;
+  for (int thread = 1; thread < threads; ++thread) {
+    const int cpu = threads <= available ? cpus[static_cast<std::size_t>(thread)] : -1;
+    workers_.emplace_back([this, thread, cpu] { work(thread, cpu); });
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  stopping_.store(true);
+  generation_.fetch_add(1);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadTeam::rest() { resting_.store(true, std::memory_order_relaxed); }
+
+void ThreadTeam::run_erased(Invoke invoke, void* context) {
+  const FlushDenormals flush;
+  if (workers_.empty()) {
+    invoke(context, 0);
+    return;
+  }
+  invoke_ = invoke;
+  context_ = context;
+  resting_.store(false, std::memory_order_relaxed);
+  pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  std::exception_ptr own_failure;
+  try {
+    invoke(context, 0);
+  } catch (...) {
+    own_failure = std::current_exception();
+  }
+  for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
+    if (spin < spins_) {
+      _mm_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  if (own_failure) std::rethrow_exception(own_failure);
+  if (failed_.load(std::memory_order_acquire)) {
+    failed_.store(false);
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+void ThreadTeam::work(int thread, int cpu) {
+  if (cpu >= 0) pin({cpu});
+  const FlushDenormals flush;
+  std::uint32_t seen = 0;
+  while (true) {
+    for (int spin = 0; spin < spins_ && generation_.load(std::memory_order_acquire) == seen;
+         ++spin) {
+      if (resting_.load(std::memory_order_relaxed)) break;
+      _mm_pause();
+    }
+    generation_.wait(seen, std::memory_order_acquire);  // Returns at once when it has changed.
+    ++seen;
+    if (stopping_.load()) return;
+    try {
+      invoke_(context_, thread);
+    } catch (...) {
+      if (!failed_.exchange(true)) failure_ = std::current_exception();
+    }
+    pending_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace trainbench

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace trainbench {
+
+// Flushes denormal results and inputs to zero in the calling thread while it lives. Adam's moments
+// of dead units decay into denormals, which are some hundred times slower than other values.
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+// The CPUs this process may run on, ascending.
+std::vector<int> allowed_cpus();
+
+// CPU time that the control group grants, in CPUs: 1.5 for 150 ms in 100 ms; infinite without
+// quota.
+double cgroup_cpu_quota();
+
+// min(allowed CPUs, cgroup quota rounded up), at least 1.
+int default_threads();
+
+// Pins the calling thread to the first allowed CPU while it lives, so that it stays beside, never
+// on top of, a team's pinned workers. Does nothing where pinning is refused.
+class PinnedCaller {
+ public:
+  PinnedCaller();
+  ~PinnedCaller();
+  PinnedCaller(const PinnedCaller&) = delete;
+  PinnedCaller& operator=(const PinnedCaller&) = delete;
+
+ private:
+  std::vector<int> saved_;
+};
+
+// A fixed team of threads for fork-join loops: the caller and size() - 1 workers, which are pinned,
+// flush denormals, spin for some 50 us after their last task and then sleep until the next.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int threads);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls task(thread) for thread 0 .. size() - 1, 0 being the caller; returns when all returned.
+  // Rethrows the first exception. Not reentrant.
+  template <class Task>
+  void run(Task&& task) {
+    using Plain = std::remove_reference_t<Task>;
+    run_erased([](void* context, int thread) { (*static_cast<Plain*>(context))(thread); },
+               const_cast<void*>(static_cast<const void*>(std::addressof(task))));
+  }
+
+  // Sends the workers to sleep at once: before the threads of a library work.
+  void rest();
+
+ private:
+  using Invoke = void (*)(void* context, int thread);
+  void run_erased(Invoke invoke, void* context);
+  void work(int thread, int cpu);
+
+  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  Invoke invoke_ = nullptr;
+  void* context_ = nullptr;
+  alignas(64) std::atomic<int> pending_{0};
+  alignas(64) std::atomic<bool> resting_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;
+  int spins_ = 0;  // Of an idle worker; 0 where the team has more threads than there are CPUs.
+  std::vector<std::thread> workers_;
+};
+
+// Calls body(begin, end, thread) on disjoint ranges that cover 0 .. count - 1: one contiguous range
+// per thread, each at least `grain` long, so that small loops stay on the caller. The flushing of
+// denormals holds in every range.
+template <class Body>
+void parallel_for(ThreadTeam& team, std::int64_t count, std::int64_t grain, Body&& body) {
+  if (count <= 0) return;
+  const std::int64_t wanted = (count + grain - 1) / std::max<std::int64_t>(grain, 1);
+  const std::int64_t parts = std::clamp<std::int64_t>(wanted, 1, team.size());
+  if (parts == 1) {
+    const FlushDenormals flush;
+    body(std::int64_t{0}, count, 0);
+    return;
+  }
+  team.run([&](int thread) {
+    if (thread >= parts) return;
+    const std::int64_t begin = count * thread / parts;
+    const std::int64_t end = count * (thread + 1) / parts;
+    if (begin < end) body(begin, end, thread);
+  });
+}
+
+}  // namespace trainbench
