@@ -52,6 +52,11 @@ class Session {
     prepared_row_.clear();
   }
 
+  // A fact for the context of result files, such as a data set's name and checksum; a later value
+  // of a key replaces an earlier one. Bodies may add until the results are written.
+  void add_context(const std::string& key, const std::string& value) { context_[key] = value; }
+  const std::map<std::string, std::string>& context() const { return context_; }
+
  private:
   Options options_;
   std::vector<std::unique_ptr<Backend>> backends_;
@@ -60,6 +65,7 @@ class Session {
   std::map<std::string, std::string> checked_;  // Key to failure; empty: passed.
   std::string prepared_row_;
   std::any prepared_;
+  std::map<std::string, std::string> context_;
 };
 
 }  // namespace trainbench
