@@ -142,7 +142,8 @@ class OpObject {
   virtual double executed_flops(Pass) const { return -1; }
   // Factor on the allowed error of a pass; anything but 1 needs a derivation beside it.
   virtual double error_factor(Pass) const { return 1; }
-  // The form this object wants an operand in. A gradient "dx" has the form of its "x".
+  // The form this object wants an operand in. Asked only for operands of the forward pass: a
+  // gradient "dx" has the form of its "x" (see layout_of).
   virtual Layout layout(std::string_view) const { return {}; }
 
   // Memory the object needs on its device. State outlives a pass and belongs to this object alone;
@@ -162,6 +163,11 @@ class OpObject {
   void* state_ = nullptr;
   void* scratch_ = nullptr;
 };
+
+// The form of any operand of any pass. Only gradients have names that begin with a d.
+inline Layout layout_of(const OpObject& op, std::string_view operand) {
+  return op.layout(operand.starts_with('d') ? operand.substr(1) : operand);
+}
 
 // What an op header in kernels/ops supplies: everything that is the same for every backend.
 // `Op` itself is the interface that a backend implements.

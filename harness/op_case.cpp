@@ -1,0 +1,281 @@
+#include "harness/op_case.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <sstream>
+
+#include "kernels/core/element_oracle.hpp"
+#include "kernels/core/host_device.hpp"
+
+namespace trainbench {
+namespace {
+
+constexpr std::size_t kGuardBytes = 64;
+constexpr std::uint32_t kGuardWord = 0xFEEDC0DE;
+constexpr std::uint32_t kPoisonNan = 0x7FC0DEAD;  // A quiet NaN that no kernel produces.
+constexpr double kMostlyZeros = 0.95;
+constexpr std::int64_t kFewElements = 64;
+
+// SplitMix64 (Steele, Lea and Flood, 2014): fast and good enough to fill operands.
+class FillGenerator {
+ public:
+  explicit FillGenerator(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull) {}
+  std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15ull;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  float unit() { return static_cast<float>(next() >> 40) * 0x1p-24f; }  // In [0, 1).
+  std::int64_t below(std::int64_t limit) {
+    return static_cast<std::int64_t>(next() %
+                                     static_cast<std::uint64_t>(std::max<std::int64_t>(limit, 1)));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+void store_integer(const Operand& operand, void* host, std::int64_t index, std::int64_t value) {
+  switch (operand.type) {
+    case DType::kFloat32:
+      static_cast<float*>(host)[index] = static_cast<float>(value);
+      break;
+    case DType::kInt32:
+      static_cast<std::int32_t*>(host)[index] = static_cast<std::int32_t>(value);
+      break;
+    case DType::kUint32:
+      static_cast<std::uint32_t*>(host)[index] = static_cast<std::uint32_t>(value);
+      break;
+    case DType::kUint8:
+      static_cast<std::uint8_t*>(host)[index] = static_cast<std::uint8_t>(value);
+      break;
+  }
+}
+
+double load(const Operand& operand, const void* host, std::int64_t index) {
+  switch (operand.type) {
+    case DType::kFloat32:
+      return static_cast<const float*>(host)[index];
+    case DType::kInt32:
+      return static_cast<const std::int32_t*>(host)[index];
+    case DType::kUint32:
+      return static_cast<const std::uint32_t*>(host)[index];
+    case DType::kUint8:
+      return static_cast<const std::uint8_t*>(host)[index];
+  }
+  return 0;
+}
+
+// All indices below `elements`, or `samples` of them that include the first and the last.
+std::vector<std::int64_t> chosen(std::int64_t elements, std::optional<int> samples) {
+  std::vector<std::int64_t> indices;
+  if (!samples || *samples >= elements) {
+    indices.resize(static_cast<std::size_t>(elements));
+    std::iota(indices.begin(), indices.end(), 0);
+    return indices;
+  }
+  FillGenerator generator(static_cast<std::uint64_t>(elements));
+  indices = {0, elements - 1};
+  while (static_cast<int>(indices.size()) < *samples) indices.push_back(generator.below(elements));
+  return indices;
+}
+
+}  // namespace
+
+void fill_operand(const Operand& operand, std::uint64_t seed, void* host) {
+  FillGenerator generator(seed);
+  const std::int64_t elements = operand.elements();
+  auto* floats = static_cast<float*>(host);
+  switch (operand.fill.kind) {
+    case Fill::Kind::kUniform:
+      for (std::int64_t i = 0; i < elements; ++i) floats[i] = 2 * generator.unit() - 1;
+      break;
+    case Fill::Kind::kPositive:
+      for (std::int64_t i = 0; i < elements; ++i) floats[i] = generator.unit();
+      break;
+    case Fill::Kind::kBelow:
+      for (std::int64_t i = 0; i < elements; ++i) {
+        store_integer(operand, host, i, generator.below(operand.fill.limit));
+      }
+      break;
+    case Fill::Kind::kPermutation: {
+      auto* order = static_cast<std::uint32_t*>(host);
+      std::iota(order, order + elements, 0u);
+      for (std::int64_t i = elements - 1; i > 0; --i)
+        std::swap(order[i], order[generator.below(i + 1)]);
+      break;
+    }
+    case Fill::Kind::kZero:
+      std::memset(host, 0, operand.bytes());
+      break;
+  }
+}
+
+void* OpCase::Value::data() const { return buffer.at(kGuardBytes); }
+
+OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem,
+               Pass pass, Precision precision, std::uint64_t fill_seed)
+    : device_(device),
+      problem_(std::move(problem)),
+      pass_(pass),
+      precision_(precision),
+      ops_(ops),
+      converter_(ops_, device),
+      op_(create_op(*problem_, ops_, {.device = device, .precision = precision})),
+      list_(problem_->operands(pass)) {
+  for (const Pass earlier : problem_->passes()) {
+    if (earlier > pass) break;
+    for (const Operand& operand : problem_->operands(earlier)) {
+      if (!values_.contains(operand.name)) add_value(operand, fill_seed + values_.size());
+    }
+    if (earlier != pass) op_.object->run(earlier, bind(earlier));
+  }
+  device_.synchronize();
+  operands_ = bind(pass);
+  // What earlier passes computed is input now.
+  for (const Operand& operand : list_) {
+    Value& value = values_.find(operand.name)->second;
+    if (value.operand.is_written() && operand.is_read()) {
+      converter_.to_host(value.operand, value.layout, value.data(), value.first.data());
+    }
+    value.operand = operand;
+  }
+}
+
+void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
+  Value value{.operand = operand,
+              .layout = layout_of(*op_.object, operand.name),
+              .buffer = {},
+              .first = {}};
+  const std::size_t bytes = LayoutConverter::bytes(operand, value.layout);
+  value.buffer = Buffer(device_, bytes + 2 * kGuardBytes);
+  const std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord, kGuardWord);
+  device_.upload(value.buffer.data(), guard.data(), kGuardBytes);
+  device_.upload(value.buffer.at(kGuardBytes + bytes), guard.data(), kGuardBytes);
+  value.first.resize(operand.bytes());
+  if (operand.is_read()) {
+    fill_operand(operand, seed, value.first.data());
+    converter_.to_device(operand, value.layout, value.first.data(), value.data());
+  } else {
+    poison(value);
+  }
+  values_.emplace(operand.name, std::move(value));
+}
+
+void OpCase::poison(Value& value) {
+  std::vector<std::byte> host(value.operand.bytes(), std::byte{0xA5});
+  if (value.operand.type == DType::kFloat32) {
+    for (std::size_t i = 0; i + 4 <= host.size(); i += 4) std::memcpy(&host[i], &kPoisonNan, 4);
+  }
+  converter_.to_device(value.operand, value.layout, host.data(), value.data());
+}
+
+std::vector<Tensor> OpCase::bind(Pass pass) const {
+  std::vector<Tensor> tensors;
+  for (const Operand& operand : problem_->operands(pass)) {
+    tensors.push_back({values_.find(operand.name)->second.data(), operand.shape, operand.type});
+  }
+  return tensors;
+}
+
+void OpCase::reset() {
+  device_.synchronize();
+  for (const Operand& operand : list_) {
+    Value& value = values_.find(operand.name)->second;
+    if (operand.role == Role::kOutput) poison(value);
+    if (operand.role == Role::kInOut) {
+      converter_.to_device(operand, value.layout, value.first.data(), value.data());
+    }
+  }
+  device_.synchronize();
+}
+
+std::string OpCase::where() const {
+  return std::string(problem_->op()) + " " + std::string(to_string(pass_)) + " " +
+         problem_->describe() + " (" + op_.object->implementation(pass_) + ")";
+}
+
+std::optional<std::string> OpCase::broken_guard() const {
+  std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord);
+  for (const auto& [name, value] : values_) {
+    const std::size_t end = kGuardBytes + LayoutConverter::bytes(value.operand, value.layout);
+    for (const std::size_t offset : {std::size_t{0}, end}) {
+      device_.download(guard.data(), value.buffer.at(offset), kGuardBytes);
+      if (!std::ranges::all_of(guard, [](std::uint32_t word) { return word == kGuardWord; })) {
+        return where() + " wrote " + (offset == 0 ? "before" : "behind") + " the operand " + name;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> OpCase::check(const OpTable& reference, std::optional<int> samples) {
+  reset();
+  run();
+  device_.synchronize();
+  if (auto broken = broken_guard()) return broken;
+  return compare(reference, samples);
+}
+
+std::optional<std::string> OpCase::compare(const OpTable& reference, std::optional<int> samples) {
+  HostDevice host(1);
+  const auto truth = problem_->create(reference, {.device = host});
+  const auto* oracle = dynamic_cast<const ElementOracle*>(truth.get());
+  if (oracle == nullptr) throw std::logic_error("the reference has no definition of " + where());
+  std::vector<Tensor> inputs;
+  for (const Operand& operand : list_) {
+    inputs.push_back(
+        {values_.find(operand.name)->second.first.data(), operand.shape, operand.type});
+  }
+  const double relative = relative_tolerance(precision_, problem_->reduction_length(pass_),
+                                             op_.object->error_factor(pass_));
+  for (std::size_t output = 0; output < list_.size(); ++output) {
+    const Operand& operand = list_[output];
+    if (!operand.is_written()) continue;
+    const Value& value = values_.find(operand.name)->second;
+    std::vector<std::byte> got(operand.bytes());
+    converter_.to_host(operand, value.layout, value.data(), got.data());
+    const std::vector<std::int64_t> indices = chosen(operand.elements(), samples);
+    std::vector<double> want(indices.size());
+    double largest = 0;
+    std::int64_t zeros = 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      want[i] = oracle->element(pass_, inputs, output, indices[i]);
+      largest = std::max(largest, std::abs(want[i]));
+      zeros += want[i] == 0 ? 1 : 0;
+    }
+    const double allowed = operand.type == DType::kFloat32 ? relative * largest : 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const double actual = load(operand, got.data(), indices[i]);
+      if (std::abs(actual - want[i]) <= allowed) continue;  // Never true for a NaN.
+      std::ostringstream message;
+      message.precision(9);
+      message << where() << ": " << operand.name << "[" << indices[i] << "] is " << actual
+              << ", should be " << want[i] << " +- " << allowed;
+      return message.str();
+    }
+    const auto few = static_cast<std::int64_t>(indices.size()) < kFewElements;
+    if (!few && operand.type == DType::kFloat32 &&
+        static_cast<double>(zeros) > kMostlyZeros * static_cast<double>(indices.size())) {
+      return where() + ": " + std::string(operand.name) + " is mostly zeros, which proves nothing";
+    }
+  }
+  return std::nullopt;
+}
+
+double OpCase::executed_flops() const {
+  const double executed = op_.object->executed_flops(pass_);
+  return executed < 0 ? problem_->work(pass_).flops : executed;
+}
+
+double OpCase::working_set() const {
+  double bytes = 0;
+  for (const Operand& operand : list_) bytes += static_cast<double>(operand.bytes());
+  return bytes;
+}
+
+}  // namespace trainbench

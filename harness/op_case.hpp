@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/layout_converter.hpp"
+#include "kernels/core/backend.hpp"
+
+namespace trainbench {
+
+// One pass of one op for one problem, bound to filled operands on one device. Every buffer stands
+// between guard words; outputs start poisoned. Passes that come before the one under test run once,
+// so that state which they leave is there.
+class OpCase {
+ public:
+  OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem, Pass pass,
+         Precision precision = Precision::kFp32, std::uint64_t fill_seed = 1);
+
+  // Queues the pass once more. In-out operands go on from where they are.
+  void run() { op_.object->run(pass_, operands_); }
+
+  // Puts in-out operands back to their first values and poisons the outputs; waits.
+  void reset();
+
+  // Runs the pass once from fresh operands and compares the results with the definition: all
+  // elements, or a sample of `samples` of each output. Returns what is wrong, or nothing: a wrong
+  // or missing value, one that is not finite, a broken guard, a result of mostly zeros.
+  std::optional<std::string> check(const OpTable& reference, std::optional<int> samples = {});
+
+  const OpProblem& problem() const { return *problem_; }
+  const OpObject& op() const { return *op_.object; }
+  Pass pass() const { return pass_; }
+  // FLOPs that a call really executes.
+  double executed_flops() const;
+  // Bytes of all operands of the pass together.
+  double working_set() const;
+
+ private:
+  struct Value {
+    Operand operand;
+    Layout layout;
+    Buffer buffer;                 // With guards on both sides.
+    std::vector<std::byte> first;  // Canonical, before the pass.
+    void* data() const;
+  };
+
+  void add_value(const Operand& operand, std::uint64_t seed);
+  std::vector<Tensor> bind(Pass pass) const;
+  void poison(Value& value);
+  std::optional<std::string> broken_guard() const;
+  std::optional<std::string> compare(const OpTable& reference, std::optional<int> samples);
+  std::string where() const;
+
+  Device& device_;
+  std::shared_ptr<const OpProblem> problem_;
+  Pass pass_;
+  Precision precision_;
+  OpTable ops_;
+  LayoutConverter converter_;
+  OwnedOp op_;
+  std::vector<Operand> list_;                         // Of the pass under test.
+  std::map<std::string, Value, std::less<>> values_;  // By operand name, over all passes up to it.
+  std::vector<Tensor> operands_;
+};
+
+// Fills canonical host memory as the operand's `fill` says.
+void fill_operand(const Operand& operand, std::uint64_t seed, void* host);
+
+}  // namespace trainbench
