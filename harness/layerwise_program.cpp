@@ -1,0 +1,446 @@
+#include "harness/layerwise_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "harness/step_plan.hpp"
+#include "kernels/core/checks.hpp"
+#include "kernels/core/stop.hpp"
+#include "kernels/ops/gather.hpp"
+
+namespace trainbench {
+namespace {
+
+constexpr std::size_t kMetricBytes = 8;  // Loss sum (float), correct (int32) of one step.
+
+std::size_t index(Block block) { return static_cast<std::size_t>(block); }
+
+class LayerwiseProgram final : public Program {
+ public:
+  LayerwiseProgram(OpTable ops, Device& device, const ModelSpec& spec,
+                   const CompileOptions& options)
+      : ops_(std::move(ops)),
+        device_(device),
+        spec_(spec),
+        options_(options),
+        converter_(ops_, device) {
+    require(options.batch >= 1, "batch must be at least 1, not " + std::to_string(options.batch));
+    require(options.devices == 1 && options.input == Input::kResident,
+            "the layer-by-layer executor runs on one device with resident data");
+    resize(Block::kCounters, kCounterBytes);
+    plan(options.batch, false);
+    plan_update();
+  }
+
+  void load(const DatasetView& training) override {
+    require(training.sample == spec_.sample, training.name + " has samples of " +
+                                                 to_string(training.sample) + ", but " +
+                                                 spec_.name + " needs " + to_string(spec_.sample));
+    require(training.classes <= spec_.classes(),
+            training.name + " has " + std::to_string(training.classes) + " classes, but " +
+                spec_.name + " tells " + std::to_string(spec_.classes()) + " apart");
+    require(training.count >= 1, training.name + " is empty");
+    require(options_.batch <= training.count, "batch " + std::to_string(options_.batch) + " > " +
+                                                  std::to_string(training.count) + " samples");
+    training_.upload(device_, training);
+    count_ = training.count;
+    for (const std::int64_t batch : {options_.batch, count_ % options_.batch}) {
+      if (batch == 0) continue;
+      plan(batch, false);
+      gathers_.erase(batch);
+      gathers_.emplace(batch, make_gather(batch, training_, kTrainingCursor));
+    }
+    order_ = Buffer(device_, static_cast<std::size_t>(count_) * sizeof(std::uint32_t));
+    bind_all();
+  }
+
+  void train(std::span<const std::uint32_t> order, std::int64_t first_step,
+             std::int64_t steps) override {
+    if (count_ == 0) throw std::logic_error("train() needs load() first");
+    require(std::ssize(order) == count_ && std::ranges::max(order) < count_,
+            "the order must be a permutation of the loaded samples");
+    reserve_metrics(queued_.size() + static_cast<std::size_t>(steps));
+    device_.upload(order_.data(), order.data(), order.size_bytes());
+    const std::int64_t per_epoch = (count_ + options_.batch - 1) / options_.batch;
+    std::int64_t step = first_step % per_epoch;
+    const auto cursor = static_cast<std::uint32_t>(step * options_.batch);
+    device_.upload(at(kTrainingCursor), &cursor, sizeof cursor);
+    for (std::int64_t i = 0; i < steps; ++i) {
+      check_stop();
+      train_step(std::min(options_.batch, count_ - step * options_.batch));
+      step = step + 1 == per_epoch ? 0 : step + 1;
+    }
+  }
+
+  std::span<const StepMetrics> wait() override {
+    device_.synchronize();
+    results_.resize(queued_.size());
+    raw_metrics_.resize(queued_.size());
+    device_.download(raw_metrics_.data(), at({Block::kMetrics, 0}), queued_.size() * kMetricBytes);
+    for (std::size_t i = 0; i < queued_.size(); ++i) {
+      results_[i] = {raw_metrics_[i].loss_sum, raw_metrics_[i].correct, queued_[i]};
+    }
+    queued_.clear();
+    return results_;
+  }
+
+  Evaluation evaluate(const DatasetView& data, std::int64_t first, std::int64_t count) override {
+    require(data.sample == spec_.sample, data.name + " has samples of " + to_string(data.sample));
+    const DatasetView part = data.slice(first, count);
+    Evaluation result;
+    result.predicted.resize(static_cast<std::size_t>(count));
+    for (std::int64_t done = 0; done < count; done += options_.batch) {
+      check_stop();
+      const std::int64_t batch = std::min(options_.batch, count - done);
+      evaluate_batch(part.slice(done, batch), result, done);
+    }
+    return result;
+  }
+
+  void import_state(const ModelState& state) override {
+    const std::array<std::pair<Block, const std::vector<float>*>, 3> parts = {
+        {{Block::kParameters, &state.parameters},
+         {Block::kFirstMoments, &state.first_moments},
+         {Block::kSecondMoments, &state.second_moments}}};
+    device_.synchronize();
+    for (const auto& [block, values] : parts) {
+      require(
+          std::ssize(*values) == spec_.parameters(),
+          "a state of " + std::to_string(values->size()) + " values does not fit " + spec_.name);
+      const float* next = values->data();
+      for (const ParameterSlot& slot : slots_) {
+        converter_.to_device(slot.operand, slot.layout, next, at({block, slot.offset}));
+        next += slot.operand.elements();
+      }
+    }
+    device_.upload(at(kStepCounter), &state.step, sizeof state.step);
+  }
+
+  ModelState export_state() override {
+    ModelState state;
+    const std::array<std::pair<Block, std::vector<float>*>, 3> parts = {
+        {{Block::kParameters, &state.parameters},
+         {Block::kFirstMoments, &state.first_moments},
+         {Block::kSecondMoments, &state.second_moments}}};
+    device_.synchronize();
+    for (const auto& [block, values] : parts) {
+      values->resize(static_cast<std::size_t>(spec_.parameters()));
+      float* next = values->data();
+      for (const ParameterSlot& slot : slots_) {
+        converter_.to_host(slot.operand, slot.layout, at({block, slot.offset}), next);
+        next += slot.operand.elements();
+      }
+    }
+    device_.download(&state.step, at(kStepCounter), sizeof state.step);
+    return state;
+  }
+
+  std::vector<Phase> trace(std::span<const std::uint32_t> order, std::int64_t steps) override {
+    require(steps >= 1, "a trace needs steps");
+    trace_.clear();
+    trace_position_ = 0;
+    stopwatch_ = device_.make_stopwatch();
+    try {
+      train(order, 0, std::min(steps, std::max<std::int64_t>(count_ / options_.batch, 1)));
+    } catch (...) {
+      stopwatch_.reset();
+      throw;
+    }
+    stopwatch_.reset();
+    const auto traced = static_cast<double>(wait().size());
+    for (Phase& phase : trace_) phase.seconds /= traced;
+    return trace_;
+  }
+
+  std::string label() const override {
+    std::map<std::string, std::set<std::string>> implementations;
+    for (const Call& call : full().calls) {
+      const OpTable::Entry* entry = call.problem->find(ops_);
+      if (!entry->borrowed_from.empty()) continue;
+      implementations[entry->op].insert(call.op->implementation(call.pass));
+    }
+    std::string text = "program=layerwise";
+    for (const auto& [op, names] : implementations) {
+      text += ";" + op + "=";
+      for (const std::string& name : names) text += (name == *names.begin() ? "" : "|") + name;
+    }
+    std::string borrowed;
+    for (const std::string& name : ops_.borrowed_ops())
+      borrowed += (borrowed.empty() ? "" : ",") + name;
+    if (!borrowed.empty()) text += ";borrowed=" + borrowed;
+    if (full().reorders > 0) text += ";reorders=" + std::to_string(full().reorders);
+    return text;
+  }
+
+  double effective_flops() const override {
+    return sum([](const Call& call) { return call.problem->work(call.pass).flops; });
+  }
+  double executed_flops() const override {
+    return sum([](const Call& call) {
+      const double executed = call.op->executed_flops(call.pass);
+      return executed < 0 ? call.problem->work(call.pass).flops : executed;
+    });
+  }
+
+ private:
+  // A data set in device memory.
+  struct Resident {
+    std::int64_t count = 0;
+    Buffer images, labels;
+
+    void upload(Device& device, const DatasetView& data) {
+      const auto image_bytes = static_cast<std::size_t>(data.count * data.sample.elements());
+      const auto label_bytes = static_cast<std::size_t>(data.count);
+      if (image_bytes > images.bytes()) images = Buffer(device, image_bytes);
+      if (label_bytes > labels.bytes()) labels = Buffer(device, label_bytes);
+      device.upload(images.data(), data.images, image_bytes);
+      device.upload(labels.data(), data.labels, label_bytes);
+      count = data.count;
+    }
+  };
+  struct PlannedGather {
+    OwnedOp op;
+    Call call;
+    const Resident* source;
+  };
+  struct RawMetrics {
+    float loss_sum;
+    std::int32_t correct;
+  };
+  static_assert(sizeof(RawMetrics) == kMetricBytes);
+
+  std::byte* at(Location location) const { return bases_[index(location.block)] + location.offset; }
+  void resize(Block block, std::size_t bytes) {
+    Buffer& buffer = blocks_[index(block)];
+    if (bytes <= buffer.bytes() && buffer.data() != nullptr) return;
+    device_.synchronize();  // Queued calls may use the old block.
+    buffer = Buffer(device_, bytes);
+    bases_[index(block)] = buffer.at(0);
+    const std::vector<std::byte> zeros(bytes);
+    device_.upload(buffer.data(), zeros.data(), bytes);
+  }
+
+  const StepPlan& full() const { return plans_.at({options_.batch, false}); }
+
+  // Plans a batch size once; blocks grow as needed.
+  StepPlan& plan(std::int64_t batch, bool inference) {
+    const auto it = plans_.find({batch, inference});
+    if (it != plans_.end()) return it->second;
+    StepPlan made = plan_step({.spec = spec_,
+                               .ops = ops_,
+                               .device = device_,
+                               .batch = batch,
+                               .precision = options_.precision,
+                               .seed = options_.seed,
+                               .inference = inference},
+                              slots_);
+    resize(Block::kInput,
+           static_cast<std::size_t>(batch * spec_.sample.elements()) * sizeof(float));
+    resize(Block::kLabels, static_cast<std::size_t>(batch) * sizeof(std::int32_t));
+    resize(Block::kPredicted, static_cast<std::size_t>(batch) * sizeof(std::int32_t));
+    resize(Block::kMetrics, kMetricBytes);
+    resize(Block::kActivations, made.activation_bytes);
+    if (made.scratch_bytes > scratch_.bytes()) scratch_ = Buffer(device_, made.scratch_bytes);
+    StepPlan& plan = plans_.emplace(std::pair(batch, inference), std::move(made)).first->second;
+    bind_all();
+    return plan;
+  }
+
+  // The blocks of parameters and the one call that updates all of them. Padding between and inside
+  // parameters is zero, and stays zero under Adam.
+  void plan_update() {
+    require(!slots_.empty(), spec_.name + " has no parameters to train");
+    const std::size_t bytes = slots_.back().offset + slots_.back().bytes;
+    for (const Block block :
+         {Block::kParameters, Block::kGradients, Block::kFirstMoments, Block::kSecondMoments}) {
+      resize(block, bytes);
+    }
+    const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
+    const auto problem = make_problem<Adam>({.elements = elements, .hyper = spec_.adam});
+    update_op_ = create_op(*problem, ops_, {.device = device_, .precision = options_.precision});
+    update_ = {.phase = "adam/update",
+               .op = update_op_.object.get(),
+               .problem = problem,
+               .pass = Pass::kUpdate,
+               .operands = {},
+               .locations = {}};
+    for (const Operand& operand : problem->operands(Pass::kUpdate)) {
+      update_.operands.push_back({nullptr, operand.shape, operand.type});
+    }
+    update_.locations = {{Block::kGradients, 0},
+                         {Block::kParameters, 0},
+                         {Block::kFirstMoments, 0},
+                         {Block::kSecondMoments, 0},
+                         kStepCounter};
+    bind_all();
+  }
+
+  PlannedGather make_gather(std::int64_t batch, const Resident& source, Location cursor) {
+    const auto problem = make_problem<Gather>({.batch = batch,
+                                               .count = source.count,
+                                               .features = spec_.sample.elements(),
+                                               .classes = spec_.classes()});
+    PlannedGather gather{
+        .op = create_op(*problem, ops_, {.device = device_}), .call = {}, .source = &source};
+    gather.call = {.phase = "gather/forward",
+                   .op = gather.op.object.get(),
+                   .problem = problem,
+                   .pass = Pass::kForward,
+                   .operands = {},
+                   .locations = {}};
+    for (const Operand& operand : problem->operands(Pass::kForward)) {
+      gather.call.operands.push_back({nullptr, operand.shape, operand.type});
+    }
+    gather.call.operands[3].data = at(cursor);
+    return gather;
+  }
+
+  void bind_all() {
+    for (auto& [key, plan] : plans_) {
+      for (OwnedOp& op : plan.ops) op.object->attach(op.state.data(), scratch_.data());
+      for (Call& call : plan.calls) call.bind(bases_);
+    }
+    update_.bind(bases_);
+    for (auto* gathers : {&gathers_, &evaluation_gathers_}) {
+      for (auto& [batch, gather] : *gathers) {
+        const bool training = gather.source == &training_;
+        std::vector<Tensor>& t = gather.call.operands;
+        t[0].data = gather.source->images.data();
+        t[1].data = gather.source->labels.data();
+        t[2].data = training ? order_.data() : evaluation_order_.data();
+        t[4].data = at({Block::kInput, 0});
+        t[5].data = at({Block::kLabels, 0});
+      }
+    }
+  }
+
+  void run(const Call& call) {
+    if (stopwatch_ == nullptr) return call.run();
+    stopwatch_->start();
+    call.run();
+    stopwatch_->stop();
+    const double seconds = stopwatch_->seconds();
+    if (trace_position_ == trace_.size()) trace_.push_back({call.phase, 0});
+    trace_[trace_position_++].seconds += seconds;
+  }
+
+  void train_step(std::int64_t batch) {
+    StepPlan& plan = plans_.find({batch, false})->second;
+    bind_metrics(plan, queued_.size());
+    trace_position_ = 0;
+    run(gathers_.find(batch)->second.call);
+    for (const Call& call : plan.calls) run(call);
+    run(update_);
+    queued_.push_back(batch);
+  }
+
+  void bind_metrics(StepPlan& plan, std::size_t slot) {
+    std::byte* metrics = at({Block::kMetrics, slot * kMetricBytes});
+    std::vector<Tensor>& operands = plan.calls[plan.loss_call].operands;
+    operands[3].data = metrics;
+    operands[4].data = metrics + sizeof(float);
+  }
+
+  // Room for the results of all steps queued, and one more for an evaluation.
+  void reserve_metrics(std::size_t steps) {
+    const std::size_t bytes = (steps + 1) * kMetricBytes;
+    const std::size_t old = blocks_[index(Block::kMetrics)].bytes();
+    if (bytes > old) {
+      std::vector<std::byte> kept(queued_.size() * kMetricBytes);
+      device_.synchronize();
+      device_.download(kept.data(), at({Block::kMetrics, 0}), kept.size());
+      resize(Block::kMetrics, std::max(bytes, 2 * old));
+      device_.upload(at({Block::kMetrics, 0}), kept.data(), kept.size());
+      bind_all();
+    }
+    queued_.reserve(steps);
+    results_.reserve(steps);
+    raw_metrics_.reserve(steps);
+  }
+
+  void evaluate_batch(const DatasetView& batch, Evaluation& result, std::int64_t done) {
+    StepPlan& forward = plan(batch.count, true);
+    prepare_evaluation(batch.count);
+    reserve_metrics(queued_.size());
+    bind_metrics(forward, queued_.size());
+    evaluation_.upload(device_, batch);
+    const std::uint32_t start = 0;
+    device_.upload(at(kEvaluationCursor), &start, sizeof start);
+    evaluation_gathers_.find(batch.count)->second.call.run();
+    for (const Call& call : forward.calls) call.run();
+    RawMetrics metrics;
+    device_.synchronize();
+    device_.download(&metrics, at({Block::kMetrics, queued_.size() * kMetricBytes}),
+                     sizeof metrics);
+    device_.download(result.predicted.data() + done, at({Block::kPredicted, 0}),
+                     static_cast<std::size_t>(batch.count) * sizeof(std::int32_t));
+    result.loss_sum += metrics.loss_sum;
+    result.correct += metrics.correct;
+  }
+
+  // Memory and the gather for evaluation batches of a size: samples as they come.
+  void prepare_evaluation(std::int64_t batch) {
+    if (evaluation_gathers_.contains(batch)) return;
+    const auto largest = static_cast<std::size_t>(options_.batch);
+    if (evaluation_order_.data() == nullptr) {
+      std::vector<std::uint32_t> identity(largest);
+      std::iota(identity.begin(), identity.end(), 0u);
+      evaluation_order_ = Buffer(device_, largest * sizeof(std::uint32_t));
+      device_.upload(evaluation_order_.data(), identity.data(), largest * sizeof(std::uint32_t));
+      evaluation_.images =
+          Buffer(device_, largest * static_cast<std::size_t>(spec_.sample.elements()));
+      evaluation_.labels = Buffer(device_, largest);
+    }
+    evaluation_.count = batch;
+    evaluation_gathers_.emplace(batch, make_gather(batch, evaluation_, kEvaluationCursor));
+    bind_all();
+  }
+
+  template <class Measure>
+  double sum(Measure&& measure) const {
+    double total = measure(update_);
+    for (const Call& call : full().calls) total += measure(call);
+    return total;
+  }
+
+  OpTable ops_;
+  Device& device_;
+  ModelSpec spec_;
+  CompileOptions options_;
+  LayoutConverter converter_;
+  std::array<Buffer, static_cast<std::size_t>(Block::kCount)> blocks_;
+  BlockBases bases_{};
+  Buffer scratch_, order_, evaluation_order_;
+  std::vector<ParameterSlot> slots_;
+  std::map<std::pair<std::int64_t, bool>, StepPlan> plans_;  // By batch and inference.
+  OwnedOp update_op_;
+  Call update_;
+  Resident training_, evaluation_;
+  std::map<std::int64_t, PlannedGather> gathers_, evaluation_gathers_;  // By batch.
+  std::int64_t count_ = 0;                                              // Training samples.
+  std::vector<std::int64_t> queued_;  // Samples of each step since the last wait.
+  std::vector<RawMetrics> raw_metrics_;
+  std::vector<StepMetrics> results_;
+  std::unique_ptr<Stopwatch> stopwatch_;  // Only while tracing.
+  std::vector<Phase> trace_;
+  std::size_t trace_position_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> make_layerwise_program(OpTable ops, Device& device, const ModelSpec& spec,
+                                                const CompileOptions& options) {
+  return std::make_unique<LayerwiseProgram>(std::move(ops), device, spec, options);
+}
+
+std::unique_ptr<Program> make_program(const Backend& backend, Device& device, const ModelSpec& spec,
+                                      const CompileOptions& options) {
+  if (auto program = backend.compile(spec, options, device)) return program;
+  return make_layerwise_program(backend.ops(), device, spec, options);
+}
+
+}  // namespace trainbench
