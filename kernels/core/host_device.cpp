@@ -27,7 +27,8 @@ class HostStopwatch final : public Stopwatch {
   Clock::time_point start_, stop_;
 };
 
-// Memory that can be had without swapping, in bytes; 0 when unknown.
+}  // namespace
+
 std::size_t available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
@@ -37,8 +38,6 @@ std::size_t available_memory() {
   }
   return 0;
 }
-
-}  // namespace
 
 HostDevice::HostDevice(int threads) : team_(std::max(1, threads)) {
   require(threads >= 1, "threads must be at least 1, not " + std::to_string(threads));

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "kernels/core/device.hpp"
 #include "kernels/core/thread_team.hpp"
 
 namespace trainbench {
+
+// Memory that can be had without swapping, in bytes; 0 when unknown.
+std::size_t available_memory();
 
 // The host's memory and a team of threads. Ops run at once: nothing is ever queued.
 class HostDevice final : public Device {
