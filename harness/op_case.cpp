@@ -1,6 +1,7 @@
 #include "harness/op_case.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -125,8 +126,11 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
       precision_(precision),
       ops_(ops),
       converter_(ops_, device),
-      op_(create_op(*problem_, ops_, {.device = device, .precision = precision})),
       list_(problem_->operands(pass)) {
+  const auto start = std::chrono::steady_clock::now();
+  op_ = create_op(*problem_, ops_, {.device = device, .precision = precision});
+  creation_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const Pass earlier : problem_->passes()) {
     if (earlier > pass) break;
     for (const Operand& operand : problem_->operands(earlier)) {

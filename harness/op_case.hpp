@@ -36,6 +36,8 @@ class OpCase {
   Pass pass() const { return pass_; }
   // FLOPs that a call really executes.
   double executed_flops() const;
+  // What creating the op took, in seconds: search, primitives, packing.
+  double creation_seconds() const { return creation_seconds_; }
   // Bytes of all operands of the pass together.
   double working_set() const;
 
@@ -61,6 +63,7 @@ class OpCase {
   Precision precision_;
   OpTable ops_;
   LayoutConverter converter_;
+  double creation_seconds_ = 0;
   OwnedOp op_;
   std::vector<Operand> list_;                         // Of the pass under test.
   std::map<std::string, Value, std::less<>> values_;  // By operand name, over all passes up to it.

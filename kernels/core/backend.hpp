@@ -39,6 +39,8 @@ class Backend {
   virtual OpTable ops() const = 0;
   // False for the reference: it is the truth, not a contestant, and has no step or epoch rows.
   virtual bool contends() const { return true; }
+  // True where compile() makes programs of its own, also of models whose ops are not in ops().
+  virtual bool compiles() const { return false; }
   // True where the library or the driver may hang or abort while probed.
   virtual bool probe_in_child() const { return false; }
   // Runs on the host's CPUs, with the suite's threads.

@@ -1,0 +1,203 @@
+#include "harness/row_checks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+#include "data/synthetic.hpp"
+#include "harness/layerwise_program.hpp"
+#include "harness/op_case.hpp"
+#include "kernels/core/threefry.hpp"
+#include "kernels/ops/adam.hpp"
+#include "kernels/ops/softmax_cross_entropy.hpp"
+
+namespace trainbench {
+namespace {
+
+constexpr int kSamples = 48;  // Of each output at a timed shape.
+constexpr std::uint32_t kStateSeed = 1;
+constexpr int kTrajectorySteps = 5;
+constexpr std::int64_t kSmallBatch = 8, kSmallWidth = 4, kSmallFlatWidth = 32;
+
+void run_check(Session& session, const std::shared_ptr<const OpProblem>& problem,
+               const Backend& backend, Precision precision, Pass pass, std::optional<int> samples) {
+  OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision);
+  if (const auto wrong = op_case.check(session.reference().ops(), samples)) {
+    throw std::runtime_error("check failed: " + *wrong);
+  }
+}
+
+std::string key(const Backend& backend, Precision precision) {
+  return std::string(backend.name()) + "/" + std::string(to_string(precision)) + "/";
+}
+
+// The losses of the first steps, from a given state.
+std::vector<double> losses(Program& program, const ModelState& state, const DatasetView& data,
+                           std::span<const std::uint32_t> order) {
+  program.import_state(state);
+  program.load(data);
+  program.train(order, 0, kTrajectorySteps);
+  std::vector<double> result;
+  for (const StepMetrics& step : program.wait()) {
+    result.push_back(step.loss_sum / static_cast<double>(step.samples));
+  }
+  return result;
+}
+
+// The state with every weight changed by up to one rounding of `epsilon`, relative.
+ModelState perturbed(ModelState state, double epsilon, std::uint32_t seed) {
+  for (std::size_t i = 0; i < state.parameters.size(); ++i) {
+    const std::uint32_t bits = threefry::block({seed, 0}, {static_cast<std::uint32_t>(i), 0})[0];
+    const double change = epsilon * (2 * (bits * 0x1p-32) - 1);
+    state.parameters[i] = static_cast<float>(state.parameters[i] * (1 + change));
+  }
+  return state;
+}
+
+// A small relative of a model, for trajectories: the same depth, few channels.
+ModelPoint small_relative(const ModelPoint& point) {
+  ModelPoint small = point;
+  const bool image = point.spec().sample[2] > 1;
+  small.batch = image ? kSmallBatch : 32;
+  for (ModelAxis& axis : small.axes) {
+    if (axis.name == "width")
+      axis.value = std::min(axis.value, image ? kSmallWidth : kSmallFlatWidth);
+  }
+  return small;
+}
+
+// What the reference computes, and how far off rounding may lead.
+struct Trajectory {
+  std::vector<double> losses, spread;
+};
+
+Trajectory reference_trajectory(Session& session, const ModelSpec& spec,
+                                const CompileOptions& options, const DatasetView& data,
+                                std::span<const std::uint32_t> order, double epsilon) {
+  const ModelState state = initial_state(spec, kStateSeed);
+  const auto program =
+      make_program(session.reference(), session.device(session.reference()), spec, options);
+  Trajectory result{.losses = losses(*program, state, data, order), .spread = {}};
+  result.spread.resize(result.losses.size());
+  for (const std::uint32_t seed : {1u, 2u, 3u}) {
+    const auto changed = losses(*program, perturbed(state, epsilon, seed), data, order);
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      result.spread[i] = std::max(result.spread[i], std::abs(changed[i] - result.losses[i]));
+    }
+  }
+  return result;
+}
+
+void check_trajectory(Session& session, const ModelPoint& point, const Backend& backend,
+                      Precision precision) {
+  constexpr double kBand = 10, kFloor = 1e-6;
+  const ModelPoint small = small_relative(point);
+  const ModelSpec spec = small.spec();
+  const Dataset set = synthetic(spec.sample, spec.classes(), kTrajectorySteps * small.batch, 1);
+  std::vector<std::uint32_t> order;
+  epoch_order(set.view().count, kStateSeed, 0, order);
+  CompileOptions options{.batch = small.batch, .precision = Precision::kFp32, .seed = kStateSeed};
+  const double epsilon = std::max(input_epsilon(precision), 0x1p-23);
+  const Trajectory want = reference_trajectory(session, spec, options, set.view(), order, epsilon);
+  options.precision = precision;
+  const auto program = make_program(backend, session.device(backend), spec, options);
+  const auto got = losses(*program, initial_state(spec, kStateSeed), set.view(), order);
+  for (std::size_t i = 0; i < want.losses.size(); ++i) {
+    const double allowed = kBand * want.spread[i] + kFloor * std::abs(want.losses[i]);
+    if (i < got.size() && std::abs(got[i] - want.losses[i]) <= allowed) continue;
+    std::ostringstream message;
+    message.precision(9);
+    message << "check failed: " << spec.name << " at batch " << small.batch << ": the loss of step "
+            << i + 1 << " is " << (i < got.size() ? got[i] : NAN) << ", should be "
+            << want.losses[i] << " +- " << allowed;
+    throw std::runtime_error(message.str());
+  }
+}
+
+}  // namespace
+
+void check_op(Session& session, const OpSuite& suite, const Backend& backend, Precision precision,
+              Pass pass) {
+  session.once("op/" + key(backend, precision) + suite.op + "/" + std::string(to_string(pass)),
+               [&] {
+                 for (const auto& problem : suite.checks)
+                   run_check(session, problem, backend, precision, pass, {});
+               });
+}
+
+void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
+                    const Backend& backend, Precision precision, Pass pass) {
+  session.once("shape/" + key(backend, precision) + std::string(problem->op()) + "/" +
+                   std::string(to_string(pass)) + "/" + problem->describe(),
+               [&] { run_check(session, problem, backend, precision, pass, kSamples); });
+}
+
+std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
+  std::vector<StepOp> ops;
+  const std::vector<Shape> samples = spec.activations();
+  bool parameters_below = false;
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!spec.layers[i].has_op()) continue;
+    StepOp op{spec.layers[i].name, spec.layers[i].problem(batch, samples[i], kStateSeed), {}};
+    for (const Pass pass : op.problem->passes()) {
+      if (pass != Pass::kBackwardData || parameters_below) op.passes.push_back(pass);
+    }
+    for (const Operand& operand : op.problem->operands(Pass::kForward)) {
+      parameters_below = parameters_below || operand.role == Role::kParameter;
+    }
+    ops.push_back(std::move(op));
+  }
+  ops.push_back({"loss",
+                 make_problem<SoftmaxCrossEntropy>({.batch = batch, .classes = spec.classes()}),
+                 {Pass::kForward, Pass::kBackwardData}});
+  ops.push_back({"adam",
+                 make_problem<Adam>({.elements = spec.parameters(), .hyper = spec.adam}),
+                 {Pass::kUpdate}});
+  return ops;
+}
+
+void check_model(Session& session, const ModelPoint& point, const Backend& backend,
+                 Precision precision) {
+  const ModelSpec spec = point.spec();
+  const OpTable table = backend.ops();
+  for (const StepOp& op : step_ops(spec, point.batch)) {
+    if (op.problem->find(table) == nullptr) continue;  // A backend that only compiles whole models.
+    for (const Pass pass : op.passes) check_at_shape(session, op.problem, backend, precision, pass);
+  }
+  std::string small = "trajectory/" + key(backend, precision) + spec.name;
+  for (const ModelAxis& axis : small_relative(point).axes)
+    small += "/" + std::to_string(axis.value);
+  session.once(small, [&] { check_trajectory(session, point, backend, precision); });
+}
+
+void check_program(Session& session, const ModelPoint& point, Program& program,
+                   const DatasetView& data, Precision precision) {
+  constexpr std::int64_t kMostSamples = 32;
+  constexpr double kMostMacs = 4e8;  // Bounds what the reference computes, in double.
+  const ModelSpec spec = point.spec();
+  double macs = 0;
+  for (const StepOp& op : step_ops(spec, 1)) macs += op.problem->work(op.passes.front()).flops / 2;
+  const auto affordable = static_cast<std::int64_t>(kMostMacs / std::max(macs, 1.0));
+  const std::int64_t samples =
+      std::min({kMostSamples, data.count, std::max<std::int64_t>(affordable, 2)});
+  const auto reference = make_program(session.reference(), session.device(session.reference()),
+                                      spec, {.batch = samples});
+  reference->import_state(initial_state(spec, kStateSeed));
+  const Evaluation want = reference->evaluate(data, 0, samples);
+  const Evaluation got = program.evaluate(data, 0, samples);
+  const double tolerance = 1e-5 + 8 * input_epsilon(precision);
+  const auto different =
+      std::ranges::mismatch(want.predicted, got.predicted).in1 - want.predicted.begin();
+  const bool same = precision != Precision::kFp32 || different == samples;
+  if (std::abs(got.loss_sum - want.loss_sum) <= tolerance * want.loss_sum && same) return;
+  std::ostringstream message;
+  message.precision(9);
+  message << "check failed: " << spec.name << " evaluates " << samples << " samples to a loss of "
+          << got.loss_sum << ", should be " << want.loss_sum << " +- " << tolerance * want.loss_sum;
+  if (!same) message << "; sample " << different << " is predicted as another class";
+  throw std::runtime_error(message.str());
+}
+
+}  // namespace trainbench

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/models.hpp"
+#include "harness/op_suite.hpp"
+#include "harness/session.hpp"
+#include "kernels/core/program.hpp"
+
+namespace trainbench {
+
+// Checks that a row must pass before it is timed. Each throws std::runtime_error saying what is
+// wrong; results are remembered for the process, so rows that share a check run it once.
+
+// Every check problem of the suite, in the pass, on the backend, against the definition.
+void check_op(Session& session, const OpSuite& suite, const Backend& backend, Precision precision,
+              Pass pass);
+
+// A sample of the outputs of one pass at a problem's own shape.
+void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
+                    const Backend& backend, Precision precision, Pass pass);
+
+// A model as a row names it.
+struct ModelPoint {
+  const ModelEntry* entry = nullptr;
+  ModelAxes axes;
+  std::int64_t batch = 1;
+
+  ModelSpec spec() const { return entry->build(axes); }
+};
+
+// The ops that a training step of the model consists of: those of the layers, the loss and the
+// optimizer, each with the passes that run in a step.
+struct StepOp {
+  std::string name;  // "conv1", "loss", "adam".
+  std::shared_ptr<const OpProblem> problem;
+  std::vector<Pass> passes;
+};
+std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch);
+
+// The ops of a step at their shapes, and five training losses at a small batch and width against
+// the reference, within ten times the spread that rounding-sized changes of the weights cause.
+void check_model(Session& session, const ModelPoint& point, const Backend& backend,
+                 Precision precision);
+
+// `program` in its initial state evaluates up to 32 samples as the reference does.
+void check_program(Session& session, const ModelPoint& point, Program& program,
+                   const DatasetView& data, Precision precision);
+
+}  // namespace trainbench

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "kernels/core/device.hpp"
+
+namespace trainbench {
+
+// Calls until two measurements in a row agree within 5 %, for at most `limit_seconds`; waits.
+// Returns the last measured seconds per call.
+double warm_up(Device& device, const std::function<void()>& call, double limit_seconds = 0.25);
+
+// Times `call` for as many iterations as Google Benchmark asks, rounded up to whole batches that
+// last some 20 us, so that reading the clock costs little. Reports the device's time to Google
+// Benchmark as manual time; `estimate` is seconds per call, as from warm_up. Returns the mean
+// seconds per call. Beyond the timed calls it spends nothing, so Google Benchmark, which stops once
+// the reported time reaches its minimum, bounds the row's wall time.
+template <class Call>
+double time_calls(benchmark::State& state, Device& device, double estimate, Call&& call) {
+  constexpr double kBatchSeconds = 20e-6;
+  constexpr double kMostCalls = 1e4;
+  const double wanted = estimate > 0 ? kBatchSeconds / estimate : 1;
+  const auto batch = static_cast<benchmark::IterationCount>(std::min(wanted, kMostCalls)) + 1;
+  const auto stopwatch = device.make_stopwatch();
+  double total = 0;
+  benchmark::IterationCount calls = 0;
+  while (state.KeepRunningBatch(batch)) {
+    stopwatch->start();
+    for (benchmark::IterationCount i = 0; i < batch; ++i) call();
+    stopwatch->stop();
+    const double seconds = stopwatch->seconds();
+    state.SetIterationTime(seconds);
+    total += seconds;
+    calls += batch;
+  }
+  return calls > 0 ? total / static_cast<double>(calls) : 0;
+}
+
+}  // namespace trainbench
