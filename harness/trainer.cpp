@@ -1,0 +1,110 @@
+#include "harness/trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include "data/models.hpp"
+#include "harness/layerwise_program.hpp"
+#include "kernels/core/stop.hpp"
+
+namespace trainbench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Sums over steps, and their means over samples.
+struct Sums {
+  double loss = 0;
+  std::int64_t correct = 0, samples = 0;
+
+  void add(std::span<const StepMetrics> steps) {
+    for (const StepMetrics& step : steps) {
+      loss += step.loss_sum;
+      correct += step.correct;
+      samples += step.samples;
+    }
+  }
+  LossAccuracy means() const {
+    const auto count = static_cast<double>(std::max<std::int64_t>(samples, 1));
+    return {loss / count, static_cast<double>(correct) / count};
+  }
+};
+
+LossAccuracy evaluate(Program& program, const DatasetView& data, std::int64_t count,
+                      std::vector<std::int32_t>* predicted) {
+  Evaluation evaluation = program.evaluate(data, 0, count);
+  if (predicted != nullptr) *predicted = std::move(evaluation.predicted);
+  const auto samples = static_cast<double>(std::max<std::int64_t>(count, 1));
+  return {evaluation.loss_sum / samples, static_cast<double>(evaluation.correct) / samples};
+}
+
+// One epoch, in pieces of about a tenth of a second, so that progress shows and a stop is heeded.
+EpochResult train_epoch(Program& program, std::span<const std::uint32_t> order, std::int64_t batch,
+                        const TrainerEvents& events) {
+  constexpr double kPieceSeconds = 0.1;
+  const std::int64_t all = (std::ssize(order) + batch - 1) / batch;
+  Sums sums;
+  double seconds = 0;
+  std::int64_t piece = 1;
+  for (std::int64_t done = 0; done < all;) {
+    check_stop();
+    const std::int64_t steps = std::min(piece, all - done);
+    const auto start = Clock::now();
+    program.train(order, done, steps);
+    sums.add(program.wait());
+    const double took = seconds_since(start);
+    seconds += took;
+    done += steps;
+    if (!std::isfinite(sums.loss)) {
+      throw std::runtime_error("diverged: the loss of step " + std::to_string(done) +
+                               " is not finite");
+    }
+    if (events.progress) events.progress(done, all, sums.means());
+    const double per_step = std::max(took / static_cast<double>(steps), 1e-9);
+    piece =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(kPieceSeconds / per_step), 1, 8 * piece);
+  }
+  EpochResult result{.seconds = seconds, .training = sums.means(), .validation = {}};
+  result.us_per_sample = 1e6 * seconds / static_cast<double>(order.size());
+  return result;
+}
+
+}  // namespace
+
+void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
+                 const TrainTest& data, const TrainerOptions& options, const TrainerEvents& events,
+                 TrainingResult& result) {
+  constexpr double kNothingLearned = 1e-3;
+  const auto begin = Clock::now();
+  const DatasetView training = data.train.view(), test = data.test.view();
+  const auto program =
+      make_program(backend, device, spec,
+                   {.batch = options.batch, .precision = options.precision, .seed = options.seed});
+  program->load(training);
+  program->import_state(initial_state(spec, options.seed));
+  result.setup_seconds = seconds_since(begin);
+  result.label = program->label();
+  const double guess = std::log(static_cast<double>(spec.classes()));
+  const std::int64_t validate = std::min(options.validate, test.count);
+  std::vector<std::uint32_t> order;
+  for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    epoch_order(training.count, options.seed, static_cast<std::uint32_t>(epoch), order);
+    EpochResult done = train_epoch(*program, order, options.batch, events);
+    if (validate > 0) done.validation = evaluate(*program, test, validate, nullptr);
+    done.not_learning = std::abs(done.training.loss - guess) < kNothingLearned;
+    result.epochs.push_back(done);
+    if (events.epoch_done) events.epoch_done(epoch, done);
+  }
+  const auto start = Clock::now();
+  result.test = evaluate(*program, test, test.count, &result.predicted);
+  result.evaluate_seconds = seconds_since(start);
+  result.total_seconds = seconds_since(begin);
+}
+
+}  // namespace trainbench
