@@ -1,9 +1,13 @@
 #pragma once
 
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace trainbench {
+
+struct ProgramInfo;
 
 // Rows of a tier are also rows of every larger one.
 enum class Tier { kSmoke, kDefault, kFull };
@@ -24,8 +28,29 @@ struct Options {
   std::string out;                  // --benchmark_out, else BENCHMARK_OUT; empty: none.
   std::string out_format = "json";  // json or csv.
   bool list_tests = false;
-  double min_time = 0;  // Seconds; 0: the tier's default.
-  std::string probe;    // Hidden: probe this backend in this process and exit.
+  bool report_aggregates_only = false, display_aggregates_only = false;
+  // Seconds that a row is timed for at least: as given, else the tier's (0.01 smoke, 0.1 default,
+  // 0.5 full, and where a filter names rows of any tier).
+  double min_time = 0.1;
+
+  std::string probe;          // Hidden: probe this backend in this process and exit.
+  double probe_seconds = 30;  // Hidden: time that a backend probed in a child has to answer.
 };
+
+// A flag or a value that makes no sense; the message says which and what there is.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CommandLine {
+  Options options;
+  std::vector<std::string> google_benchmark;  // Flags to hand on.
+  std::optional<int> exit_status;  // Set when nothing is left to do: after --help and --version.
+};
+
+// Reads the command line and the environment variables that stand for flags. Prints for --help and
+// --version; throws UsageError.
+CommandLine parse_command_line(int argc, const char* const* argv, const ProgramInfo& info);
 
 }  // namespace trainbench

@@ -1,16 +1,18 @@
 #pragma once
 
 #include <any>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/hygiene.hpp"
 #include "harness/options.hpp"
 #include "kernels/core/backend.hpp"
+#include "kernels/core/thread_team.hpp"
 #include "kernels/machine/roofs.hpp"
 
 namespace trainbench {
@@ -27,13 +29,15 @@ class Session {
   const Backend& backend(std::string_view name) const;
   const Backend& reference() const { return backend("reference"); }
 
-  // The device of a backend, opened on first use with options().threads and kept.
+  // The device of a backend, opened on first use with options().threads and kept. Its threads are
+  // placed on all CPUs that the process may use, even while the caller is pinned.
   Device& device(const Backend& backend);
 
   // What this machine can reach at options().threads, measured on first use.
   const Roofs& roofs();
 
-  // Runs `check` once per process and key; a failure is remembered and thrown again.
+  // Runs `check` once per process and key; a failure is remembered and thrown again, unless it was
+  // Interrupted.
   void once(const std::string& key, const std::function<void()>& check);
 
   // The prepared state of a row: made on first entry, kept while Google Benchmark re-enters the
@@ -52,6 +56,10 @@ class Session {
     prepared_row_.clear();
   }
 
+  // Watches what disturbs the row that runs. A body restarts it where its clock starts, so that
+  // checks and set-up do not count.
+  HygieneWatch& hygiene() { return hygiene_; }
+
   // A fact for the context of result files, such as a data set's name and checksum; a later value
   // of a key replaces an earlier one. Bodies may add until the results are written.
   void add_context(const std::string& key, const std::string& value) { context_[key] = value; }
@@ -62,10 +70,12 @@ class Session {
   std::vector<std::unique_ptr<Backend>> backends_;
   std::map<std::string, std::unique_ptr<Device>, std::less<>> devices_;
   std::unique_ptr<Roofs> roofs_;
-  std::map<std::string, std::string> checked_;  // Key to failure; empty: passed.
+  std::map<std::string, std::exception_ptr> checked_;  // Key to failure; null: passed.
   std::string prepared_row_;
   std::any prepared_;
   std::map<std::string, std::string> context_;
+  HygieneWatch hygiene_;
+  std::vector<int> cpus_ = allowed_cpus();  // Before anybody was pinned.
 };
 
 }  // namespace trainbench

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/options.hpp"
+
+namespace trainbench {
+
+// What a reader of a result file must know about this build and this machine: facts that are the
+// same for all rows.
+std::map<std::string, std::string> machine_context(const Options& options);
+
+// "release", "debug", ... as configured.
+std::string build_type();
+
+// The context of a result file: the keys of Google Benchmark, then --benchmark_context's, then
+// `facts`.
+nlohmann::ordered_json result_context(const benchmark::BenchmarkReporter::Context& context,
+                                      const std::map<std::string, std::string>& facts);
+
+// Whether the installed library of Google Benchmark was compiled with its internal checks, as
+// Debian's is, which it tells only in its printed context.
+bool library_has_checks(const benchmark::BenchmarkReporter::Context& context);
+
+}  // namespace trainbench

@@ -1,0 +1,81 @@
+#include "harness/session.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <stdexcept>
+
+#include "harness/text.hpp"
+#include "kernels/core/stop.hpp"
+
+namespace trainbench {
+namespace {
+
+// Lets the calling thread, and threads that it starts, run on `cpus` while it lives.
+class RunOn {
+ public:
+  explicit RunOn(const std::vector<int>& cpus) {
+    CPU_ZERO(&saved_);
+    pthread_getaffinity_np(pthread_self(), sizeof saved_, &saved_);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  }
+  ~RunOn() { pthread_setaffinity_np(pthread_self(), sizeof saved_, &saved_); }
+  RunOn(const RunOn&) = delete;
+  RunOn& operator=(const RunOn&) = delete;
+
+ private:
+  cpu_set_t saved_;
+};
+
+}  // namespace
+
+Session::Session(Options options, std::vector<std::unique_ptr<Backend>> backends)
+    : options_(std::move(options)), backends_(std::move(backends)) {}
+
+const Backend& Session::backend(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const auto& backend : backends_) {
+    if (backend->name() == name) return *backend;
+    names.emplace_back(backend->name());
+  }
+  throw std::invalid_argument("there is no backend '" + std::string(name) +
+                              "' in this build; it has " + join(names, ", "));
+}
+
+Device& Session::device(const Backend& backend) {
+  const auto it = devices_.find(backend.name());
+  if (it != devices_.end()) return *it->second;
+  const RunOn all_cpus(cpus_);
+  DeviceOptions device_options;
+  device_options.threads = options_.threads;
+  return *devices_.emplace(backend.name(), backend.open_device(device_options)).first->second;
+}
+
+const Roofs& Session::roofs() {
+  if (roofs_ == nullptr) {
+    roofs_ = std::make_unique<Roofs>(measure_roofs(as_host(device(reference()))));
+  }
+  return *roofs_;
+}
+
+void Session::once(const std::string& key, const std::function<void()>& check) {
+  const auto known = checked_.find(key);
+  if (known != checked_.end()) {
+    if (known->second) std::rethrow_exception(known->second);
+    return;
+  }
+  try {
+    check();
+    checked_[key] = nullptr;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    checked_[key] = std::current_exception();
+    throw;
+  }
+}
+
+}  // namespace trainbench
