@@ -20,13 +20,13 @@ class Session;
 // op, layer, copy, launch: manual time, us; machine: manual time, ms; step: real time, us; epoch,
 // ledger, knee: one iteration, real time, s.
 struct Row {
-  std::string name;  // "op/conv2d/forward/openblas/fp32/batch:100/...", without the suffix.
+  std::string name = "";  // "op/conv2d/forward/openblas/fp32/batch:100/...", without the suffix.
   Tier tier = Tier::kFull;
-  std::string backend;  // Probed before the row is registered; empty: needs none.
+  std::string backend = "";  // Probed before the row is registered; empty: needs none.
   Precision precision = Precision::kFp32;
   // Times the row and sets its counters and label. Throws to make it an error row: OutOfMemory
   // when the point does not fit, Interrupted when the user asked to stop.
-  std::function<void(benchmark::State&, Session&)> body;
+  std::function<void(benchmark::State&, Session&)> body = {};
 };
 
 // "<family>/<subject>/<work>/<backend>/<precision>" and the axes, each "name:value".

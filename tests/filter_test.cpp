@@ -17,7 +17,7 @@ const char kPeak[] = "machine/fma/peak/avx2/fp32/threads:1";
 
 std::vector<Row> all_rows() {
   const auto row = [](const char* name, Tier tier, const char* backend) {
-    return Row{.name = name, .tier = tier, .backend = backend, .body = {}};
+    return Row{.name = name, .tier = tier, .backend = backend};
   };
   return {row(kConv, Tier::kSmoke, "native"), row(kConvBorrower, Tier::kDefault, "onednn"),
           row(kEpoch, Tier::kFull, "native"), row(kShortEpoch, Tier::kDefault, "native"),
