@@ -92,14 +92,14 @@ class Gunzip {
 
 // Whether the content starts like a page that a web server sent instead of the file.
 bool is_web_page(const std::vector<std::uint8_t>& bytes) {
-  std::string start(
-      bytes.begin(),
-      bytes.begin() + std::min<std::ptrdiff_t>(64, static_cast<std::ptrdiff_t>(bytes.size())));
+  constexpr std::size_t kStart = 64;
+  std::string start(bytes.begin(),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(std::min(kStart, bytes.size())));
   std::ranges::transform(start, start.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   // Byte order mark and white space may come first.
-  const std::size_t first = start.find_first_not_of("\xef\xbb\xbf \t\r\n");
-  const std::string_view text = first == std::string::npos ? "" : start.substr(first);
+  std::string_view text = start;
+  text.remove_prefix(std::min(text.find_first_not_of("\xef\xbb\xbf \t\r\n"), text.size()));
   for (const std::string_view tag : {"<!doctype", "<html", "<head", "<?xml", "<error", "<!--"}) {
     if (text.starts_with(tag)) return true;
   }
