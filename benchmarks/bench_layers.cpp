@@ -1,0 +1,95 @@
+#include "data/models.hpp"
+#include "harness/op_rows.hpp"
+#include "harness/op_suite.hpp"
+#include "harness/program.hpp"
+#include "harness/row_checks.hpp"
+#include "kernels/ops/gather.hpp"
+
+namespace trainbench {
+namespace {
+
+// Calls make(backend, precision) for each backend that has the op itself, not borrowed.
+template <class Make>
+void for_owners(const Session& session, const OpProblem& problem, Make&& make) {
+  for (const auto& backend : session.backends()) {
+    const OpTable ops = backend->ops();
+    const OpTable::Entry* entry = problem.find(ops);
+    if (entry == nullptr || !entry->borrowed_from.empty() || !backend->contends()) continue;
+    for (const Precision precision : backend->precisions()) make(*backend, precision);
+  }
+}
+
+std::int64_t batch_of(const std::vector<std::string>& axes) {
+  const std::string prefix = "batch:";
+  return !axes.empty() && axes.front().starts_with(prefix)
+             ? std::stoll(axes.front().substr(prefix.size()))
+             : 0;
+}
+
+void add_op_rows(const Session& session, std::vector<Row>& rows) {
+  for (const OpSuite& suite : make_op_suites()) {
+    const auto shared = std::make_shared<const OpSuite>(suite);
+    for (const OpPoint& point : suite.timed) {
+      for (const Pass pass : point.problem->passes()) {
+        for_owners(session, *point.problem, [&](const Backend& backend, Precision precision) {
+          const auto check = [shared, &backend, precision, pass](Session& running) {
+            check_op(running, *shared, backend, precision, pass);
+          };
+          rows.push_back(make_op_row({"op", suite.op, point.problem, pass, point.axes, point.tier,
+                                      batch_of(point.axes), check},
+                                     backend, precision));
+        });
+      }
+    }
+  }
+}
+
+// The published model is in the default tier; its other published sizes are in the full one.
+void add_layer_rows(const Session& session, const ModelEntry& entry, const ModelAxes& axes,
+                    Tier tier, std::vector<Row>& rows) {
+  const ModelSpec spec = entry.build(axes);
+  const std::int64_t batch = entry.default_batch;
+  std::vector<std::string> names = {axis("batch", batch)};
+  for (const ModelAxis& value : axes) names.push_back(axis(value.name, value.value));
+  std::vector<StepOp> ops = step_ops(spec, batch);
+  ops.insert(ops.begin(), {"gather",
+                           make_problem<Gather>({.batch = batch,
+                                                 .count = 100 * batch,
+                                                 .features = spec.sample.elements(),
+                                                 .classes = spec.classes()}),
+                           {Pass::kForward}});
+  for (const StepOp& op : ops) {
+    for (const Pass pass : op.passes) {
+      for_owners(session, *op.problem, [&](const Backend& backend, Precision precision) {
+        rows.push_back(make_op_row(
+            {"layer", entry.name + "." + op.name, op.problem, pass, names, tier, batch, nullptr},
+            backend, precision));
+      });
+    }
+  }
+}
+
+std::vector<Row> layer_program_rows(const Session& session) {
+  std::vector<Row> rows;
+  add_op_rows(session, rows);
+  for (const ModelEntry& entry : models()) {
+    for (const ModelAxes& axes : entry.variants) {
+      const Tier tier = axes == entry.variants.front() ? Tier::kDefault : Tier::kFull;
+      add_layer_rows(session, entry, axes, tier, rows);
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+}  // namespace trainbench
+
+int main(int argc, char** argv) {
+  const trainbench::ProgramInfo info = {
+      .name = "bench_layers",
+      .description = "Times isolated ops and the layers of the models, one pass per row.",
+      .examples = {
+          "bench_layers --benchmark_filter='conv2d/forward'",
+          "bench_layers --benchmark_filter='layer/cifar10_cnn' --benchmark_out=layers.json"}};
+  return trainbench::run_benchmarks(argc, argv, info, trainbench::layer_program_rows);
+}

@@ -1,0 +1,160 @@
+#include "harness/model_rows.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include "harness/layerwise_program.hpp"
+#include "harness/session.hpp"
+#include "harness/timing.hpp"
+#include "kernels/ops/gather.hpp"
+
+namespace trainbench {
+namespace {
+
+constexpr std::uint32_t kSeed = 1;
+
+struct PreparedModel {
+  ModelSpec spec;
+  std::unique_ptr<Program> program;
+  const TrainTest* data = nullptr;
+  std::vector<std::uint32_t> order;
+  std::int64_t steps_per_epoch = 0;
+  double setup_seconds = 0;
+
+  void reset() { program->import_state(initial_state(spec, kSeed)); }
+};
+
+std::unique_ptr<PreparedModel> prepare(Session& session, const ModelRow& row,
+                                       const Backend& backend, Precision precision,
+                                       DataCache& data) {
+  auto prepared = std::make_unique<PreparedModel>();
+  prepared->spec = row.point.spec();
+  prepared->data = &data.get(session, prepared->spec);
+  const DatasetView training = prepared->data->train.view();
+  check_model(session, row.point, backend, precision);
+  epoch_order(training.count, kSeed, 0, prepared->order);
+  prepared->steps_per_epoch = (training.count + row.point.batch - 1) / row.point.batch;
+  const auto start = std::chrono::steady_clock::now();
+  prepared->program =
+      make_program(backend, session.device(backend), prepared->spec,
+                   {.batch = row.point.batch, .precision = precision, .seed = kSeed});
+  prepared->program->load(training);
+  prepared->reset();
+  prepared->program->train(prepared->order, 0, 1);
+  prepared->program->wait();
+  const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - start;
+  prepared->setup_seconds = setup.count();
+  prepared->reset();
+  check_program(session, row.point, *prepared->program, training, precision);
+  warm_up(session.device(backend), [&] {
+    prepared->program->train(prepared->order, 0, 1);
+    prepared->program->wait();
+  });
+  return prepared;
+}
+
+struct Totals {
+  double loss = 0, accuracy = 0, samples = 0;
+};
+
+// Means over samples. A loss that is not a number, or a whole epoch that taught nothing, is an
+// error.
+Totals summarize(std::span<const StepMetrics> steps, const PreparedModel& prepared) {
+  constexpr double kNothingLearned = 1e-3;
+  Totals totals;
+  for (const StepMetrics& step : steps) {
+    totals.loss += step.loss_sum;
+    totals.accuracy += static_cast<double>(step.correct);
+    totals.samples += static_cast<double>(step.samples);
+  }
+  totals.loss /= totals.samples;
+  totals.accuracy /= totals.samples;
+  if (!std::isfinite(totals.loss)) throw std::runtime_error("diverged: the loss is not finite");
+  const double guess = std::log(static_cast<double>(prepared.spec.classes()));
+  if (std::ssize(steps) >= prepared.steps_per_epoch &&
+      std::abs(totals.loss - guess) < kNothingLearned) {
+    throw std::runtime_error("not learning: after an epoch the loss is still that of guessing");
+  }
+  return totals;
+}
+
+void run_model_row(benchmark::State& state, Session& session, const ModelRow& row,
+                   const std::string& name, const Backend& backend, Precision precision,
+                   DataCache& data) {
+  auto& prepared = session.prepared<PreparedModel>(
+      name, [&] { return prepare(session, row, backend, precision, data); });
+  prepared.reset();
+  const bool epoch = row.family == "epoch";
+  const std::int64_t epoch_steps = row.steps == 0 ? prepared.steps_per_epoch : row.steps;
+  const std::int64_t steps = epoch ? epoch_steps : static_cast<std::int64_t>(state.max_iterations);
+  std::span<const StepMetrics> metrics;
+  double seconds = 0;
+  while (state.KeepRunningBatch(epoch ? 1 : state.max_iterations)) {
+    const auto start = std::chrono::steady_clock::now();
+    prepared.program->train(prepared.order, 0, steps);
+    metrics = prepared.program->wait();
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  const Totals totals = summarize(metrics, prepared);
+  const double steps_per_second = static_cast<double>(steps) / seconds;
+  state.counters["examples_per_second"] = totals.samples / seconds;
+  state.counters["ms_per_step"] = 1e3 / steps_per_second;
+  state.counters["flops"] = prepared.program->effective_flops() * steps_per_second;
+  state.counters["loss"] = totals.loss;
+  state.counters["accuracy"] = totals.accuracy;
+  state.counters["setup_ms"] = 1e3 * prepared.setup_seconds;
+  std::string label = "data=" + prepared.data->train.name + ";device=" +
+                      session.device(backend).name() + ";" + prepared.program->label();
+  if (backend.on_host()) {
+    const double peak = session.roofs().flops(precision);
+    const double percent = 100 * prepared.program->executed_flops() * steps_per_second / peak;
+    state.counters["percent_of_peak"] = percent;
+    label += ";roof=fma";
+    if (percent > 105) label += ";warning=suspect: above its roof";
+  }
+  state.SetLabel(label);
+}
+
+}  // namespace
+
+const TrainTest& DataCache::get(Session& session, const ModelSpec& spec) {
+  const std::string shape = to_string(spec.sample);
+  const auto it = sets_.find(shape);
+  if (it != sets_.end()) return it->second;
+  const TrainTest& set =
+      sets_.emplace(shape, load_for_model(spec, session.options().data_dir)).first->second;
+  session.add_context("data_" + shape, set.train.name);
+  session.add_context("data_" + shape + "_checksum", set.train.checksum);
+  session.add_context("data_" + shape + "_source", set.train.source);
+  return set;
+}
+
+Row make_model_row(const ModelRow& row, const Backend& backend, Precision precision,
+                   const std::shared_ptr<DataCache>& data) {
+  std::vector<std::string> axes = {axis("batch", row.point.batch)};
+  for (const ModelAxis& value : row.point.axes) axes.push_back(axis(value.name, value.value));
+  if (row.steps > 0) axes.push_back(axis("steps", row.steps));
+  const std::string name =
+      row_name(row.family, row.point.entry->name, "train", std::string(backend.name()),
+               std::string(to_string(precision)), axes);
+  return {.name = name,
+          .tier = row.tier,
+          .backend = std::string(backend.name()),
+          .precision = precision,
+          .body = [=, &backend](benchmark::State& state, Session& session) {
+            run_model_row(state, session, row, name, backend, precision, *data);
+          }};
+}
+
+bool can_train(const Backend& backend, const ModelSpec& spec) {
+  if (!backend.contends()) return false;
+  if (backend.compiles()) return true;
+  const OpTable ops = backend.ops();
+  const auto has = [&ops](const StepOp& op) { return op.problem->find(ops) != nullptr; };
+  const auto gather = make_problem<Gather>({.batch = 1, .count = 1, .features = 1, .classes = 1});
+  return std::ranges::all_of(step_ops(spec, 1), has) && gather->find(ops) != nullptr;
+}
+
+}  // namespace trainbench
