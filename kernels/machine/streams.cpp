@@ -240,11 +240,12 @@ void StreamSweep::check_thread(Share& share) const {
 }
 
 void StreamSweep::check() const {
+  const std::string name = std::string(to_string(stream_)) + " sweep";
+  if (shares_.front().passes == 0) throw std::runtime_error(name + ": nothing was swept yet");
   std::vector<Share> shares = shares_;
   if (stream_ != Stream::kRead) {
     team_.run([&](int thread) { check_thread(shares[static_cast<std::size_t>(thread)]); });
   }
-  const std::string name = std::string(to_string(stream_)) + " sweep";
   for (const Share& share : shares) {
     if (stream_ == Stream::kRead) {
       const std::uint32_t want =

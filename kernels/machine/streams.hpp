@@ -58,6 +58,7 @@ class StreamSweep {
     std::size_t first_wrong = 0;  // Index into a; `count` when all are right.
   };
   static constexpr std::size_t kBlock = 128;  // Eight vectors of 16.
+  const std::vector<Share>& shares() const { return shares_; }
 
  private:
   void check_thread(Share& share) const;
