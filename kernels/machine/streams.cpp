@@ -41,7 +41,10 @@ void read(StreamSweep::Share& share) {
   }
   const auto low = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
   const auto high = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
-  share.sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(low, high)));
+  HWY_ALIGN std::uint32_t sums[StreamSweep::kBlock / 8];
+  hn::Store(hn::Add(low, high), d, sums);
+  share.sum = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) share.sum += sums[lane];
 }
 
 struct OrdinaryStore {
