@@ -143,8 +143,7 @@ bool library_has_checks(const benchmark::BenchmarkReporter::Context& context) {
   return text.str().find("built as DEBUG") != std::string::npos;
 }
 
-Json result_context(const benchmark::BenchmarkReporter::Context& context,
-                    const std::map<std::string, std::string>& facts) {
+Json benchmark_context(const benchmark::BenchmarkReporter::Context& context) {
   const benchmark::CPUInfo& cpu = context.cpu_info;
   Json result;
   result["date"] = local_time();
@@ -161,7 +160,6 @@ Json result_context(const benchmark::BenchmarkReporter::Context& context,
   if (const auto* custom = benchmark::internal::GetGlobalContext()) {
     for (const auto& [key, value] : *custom) result[key] = value;
   }
-  for (const auto& [key, value] : facts) result[key] = value;
   return result;
 }
 

@@ -17,10 +17,8 @@ std::map<std::string, std::string> machine_context(const Options& options);
 // "release", "debug", ... as configured.
 std::string build_type();
 
-// The context of a result file: the keys of Google Benchmark, then --benchmark_context's, then
-// `facts`.
-nlohmann::ordered_json result_context(const benchmark::BenchmarkReporter::Context& context,
-                                      const std::map<std::string, std::string>& facts);
+// The context that Google Benchmark writes, with the keys of --benchmark_context, as of now.
+nlohmann::ordered_json benchmark_context(const benchmark::BenchmarkReporter::Context& context);
 
 // Whether the installed library of Google Benchmark was compiled with its internal checks, as
 // Debian's is, which it tells only in its printed context.

@@ -224,7 +224,7 @@ int run_rows(Session& session, const std::vector<Row>& rows, PureStdout& output)
   benchmark::RunSpecifiedBenchmarks(&reporter, ".");
   session.drop_prepared();
 
-  if (options.format != "console") output.write(reporter.text());
+  if (options.format != "console") output.write(reporter.text(options.format));
   output.restore();  // --benchmark_out may name it.
   reporter.finish();
   // Whoever closed the display may still want the file.

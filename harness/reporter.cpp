@@ -1,6 +1,7 @@
 #include "harness/reporter.hpp"
 
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "harness/context.hpp"
@@ -32,8 +33,7 @@ Reporter::Reporter(const Session& session, Outcome& outcome, const ResultFile* f
                                                      : nullptr) {}
 
 bool Reporter::ReportContext(const Context& context) {
-  benchmark_context_.emplace(context);
-  document_.set_context(result_context(context, session_.context()));
+  context_ = benchmark_context(context);
   if (console_ != nullptr) print_context(context);
   return true;
 }
@@ -85,11 +85,18 @@ void Reporter::note_failure(const Run& run) {
   if (!outcome_.out_of_memory.contains(name)) outcome_.failed.emplace(name, run.error_message);
 }
 
+// Bodies may have added to the context since the last time.
+std::string Reporter::text(const std::string& format) {
+  nlohmann::ordered_json context = context_;
+  for (const auto& [key, value] : session_.context()) context[key] = value;
+  document_.set_context(std::move(context));
+  return document_.text(format);
+}
+
 void Reporter::save() {
   if (file_ == nullptr) return;
-  document_.set_context(result_context(*benchmark_context_, session_.context()));
   try {
-    file_->save(document_.text(session_.options().out_format));
+    file_->save(text(session_.options().out_format));
   } catch (const std::exception& error) {
     // The disk may have room again later, so only the end decides.
     if (!complained_) std::cerr << error.what() << "; going on with the rows that are left\n";
@@ -98,15 +105,14 @@ void Reporter::save() {
 }
 
 void Reporter::finish() {
-  if (file_ == nullptr || !benchmark_context_) return;
+  if (file_ == nullptr) return;
   if (outcome_.interrupted) {
     if (document_.size() > 0 && !file_->direct()) {
       std::cerr << "finished rows are in " << file_->partial().string() << '\n';
     }
     return;
   }
-  document_.set_context(result_context(*benchmark_context_, session_.context()));
-  file_->finish(document_.text(session_.options().out_format));
+  file_->finish(text(session_.options().out_format));
 }
 
 }  // namespace trainbench

@@ -2,7 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -25,9 +25,8 @@ class Reporter : public benchmark::BenchmarkReporter {
   // Writes the result file for good, unless the run was interrupted; says where results are.
   void finish();
 
-  // The document in the format of standard output.
-  std::string text() const { return document_.text(session_.options().format); }
-  std::size_t runs() const { return document_.size(); }
+  // The results so far as "json" or "csv".
+  std::string text(const std::string& format);
 
  private:
   void print_context(const Context& context);
@@ -39,7 +38,7 @@ class Reporter : public benchmark::BenchmarkReporter {
   const ResultFile* file_;
   BenchmarkReporter*
       console_;  // Null where standard output is for a machine. Owned by the library.
-  std::optional<Context> benchmark_context_;
+  nlohmann::ordered_json context_;  // Of Google Benchmark.
   ResultDocument document_;
   bool complained_ = false;
 };

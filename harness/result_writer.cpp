@@ -200,7 +200,10 @@ std::string ResultDocument::csv() const {
 }
 
 ResultFile::ResultFile(const std::string& path) : path_(path), direct_(is_direct(path)) {
-  if (direct_) return;
+  if (direct_) {
+    if (access(path.c_str(), W_OK) != 0) fail("cannot write " + path, errno);
+    return;
+  }
   if (std::filesystem::is_directory(path_)) fail("cannot write " + path, EISDIR);
   path_ = std::filesystem::weakly_canonical(
       std::filesystem::absolute(path_));  // A link keeps pointing where it does.
