@@ -1,0 +1,423 @@
+// The published scripts' run: trains a model for some epochs, tells its losses and accuracies as it
+// goes, tests it, and places this machine on the published ladder; or compares backends.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "data/models.hpp"
+#include "data/reference_results.hpp"
+#include "harness/context.hpp"
+#include "harness/probe.hpp"
+#include "harness/result_writer.hpp"
+#include "harness/row_checks.hpp"
+#include "harness/session.hpp"
+#include "harness/text.hpp"
+#include "harness/trainer.hpp"
+#include "kernels/core/stop.hpp"
+#include "kernels/core/thread_team.hpp"
+
+namespace trainbench {
+namespace {
+
+constexpr int kShownPredictions = 20;
+
+struct TrainFlags {
+  std::string model = "cifar10_cnn";
+  std::vector<std::string> backends;
+  TrainerOptions trainer;
+  std::optional<std::int64_t> batch, width, depth;
+  std::string data_dir, json;
+  std::string probe;  // Hidden: answer a parent's probe of this backend.
+  double probe_seconds = 30;
+  int threads = default_threads();
+
+  Options options() const {
+    Options options;
+    options.threads = threads;
+    options.data_dir = data_dir;
+    return options;
+  }
+  ModelPoint point() const {
+    const ModelEntry& entry = find_model(model);
+    ModelAxes changes;
+    if (depth) changes.push_back({"depth", *depth});
+    if (width) changes.push_back({"width", *width});
+    return {&entry, entry.axes(changes), trainer.batch};
+  }
+};
+
+// One backend's run, for the comparison and the JSON file.
+struct Run {
+  std::string backend, version;
+  TrainingResult result;
+};
+
+std::string data_dir_from_environment() {
+  const char* value = std::getenv("TRAINBENCH_DATA_DIR");
+  return value == nullptr ? "" : value;
+}
+
+// Prints like std::printf, as std::string: what goes to the screen is built here.
+template <class... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  const int length = std::snprintf(nullptr, 0, pattern, arguments...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), pattern, arguments...);
+  text.pop_back();
+  return text;
+}
+
+void print_summary(const ModelSpec& spec) {
+  const std::string rule(65, '_'), double_rule(65, '=');
+  std::cout << "Model: " << spec.name << "\n"
+            << rule << "\n"
+            << format("%-29s%-26s%s", "Layer (type)", "Output Shape", "Param #") << "\n"
+            << double_rule << "\n";
+  const std::vector<Shape> shapes = spec.activations();
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    std::int64_t parameters = 0;
+    if (spec.layers[i].has_op()) {
+      for (const Operand& operand :
+           spec.layers[i].problem(1, shapes[i], 0)->operands(Pass::kForward)) {
+        if (operand.role == Role::kParameter) parameters += operand.elements();
+      }
+    }
+    std::string shape = "(None";
+    for (std::size_t axis = 0; axis < shapes[i + 1].rank(); ++axis) {
+      shape += ", " + std::to_string(shapes[i + 1][axis]);
+    }
+    std::cout << format("%-29s%-26s%lld",
+                        (spec.layers[i].name + " (" + spec.layers[i].type + ")").c_str(),
+                        (shape + ")").c_str(), static_cast<long long>(parameters))
+              << "\n";
+  }
+  std::cout << double_rule << "\nTotal params: " << spec.parameters() << "\n" << rule << "\n";
+}
+
+// A bar on a terminal that redraws itself; nothing where output is a file or a pipe.
+class ProgressBar {
+ public:
+  ProgressBar(std::int64_t samples, std::int64_t batch)
+      : samples_(samples), batch_(batch), terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+  void show(std::int64_t done, std::int64_t all, const LossAccuracy& so_far) const {
+    if (!terminal_) return;
+    constexpr std::int64_t kWidth = 30;
+    const std::int64_t filled = kWidth * done / all;
+    std::string bar(static_cast<std::size_t>(kWidth), '.');
+    std::fill_n(bar.begin(), filled, '=');
+    if (filled < kWidth) bar[static_cast<std::size_t>(filled)] = '>';
+    std::cout << format("\r%lld/%lld [%s] - loss: %.4f - acc: %.4f",
+                        static_cast<long long>(std::min(done * batch_, samples_)),
+                        static_cast<long long>(samples_), bar.c_str(), so_far.loss, so_far.accuracy)
+              << std::flush;
+  }
+  void clear() const {
+    if (terminal_) std::cout << "\r\033[K";
+  }
+
+ private:
+  std::int64_t samples_, batch_;
+  bool terminal_;
+};
+
+TrainerEvents screen_events(const TrainFlags& flags, std::int64_t samples) {
+  const auto bar = std::make_shared<ProgressBar>(samples, flags.trainer.batch);
+  const bool validates = flags.trainer.validate > 0;
+  const std::int64_t epochs = flags.trainer.epochs;
+  return {.progress = [bar](std::int64_t done, std::int64_t all,
+                            const LossAccuracy& so_far) { bar->show(done, all, so_far); },
+          .epoch_done =
+              [bar, samples, validates, epochs](std::int64_t epoch, const EpochResult& e) {
+                bar->clear();
+                std::cout << format(
+                    "Epoch %lld/%lld\n%lld/%lld - %.2fs - %.0fus/sample - loss: %.4f - acc: %.4f",
+                    static_cast<long long>(epoch + 1), static_cast<long long>(epochs),
+                    static_cast<long long>(samples), static_cast<long long>(samples), e.seconds,
+                    e.us_per_sample, e.training.loss, e.training.accuracy);
+                if (validates) {
+                  std::cout << format(" - val_loss: %.4f - val_acc: %.4f", e.validation.loss,
+                                      e.validation.accuracy);
+                }
+                std::cout << "\n" << std::flush;
+                if (e.not_learning) {
+                  std::cout << "warning: not learning: the loss is still that of guessing\n";
+                }
+              }};
+}
+
+void print_test(const TrainingResult& result, const Dataset& test) {
+  std::cout << format("Test: %lld images in %.2f s - loss: %.4f - acc: %.4f\n",
+                      static_cast<long long>(test.count()), result.evaluate_seconds,
+                      result.test.loss, result.test.accuracy);
+  const auto shown = std::min<std::size_t>(kShownPredictions, result.predicted.size());
+  std::string predicted, labels;
+  for (std::size_t i = 0; i < shown; ++i) {
+    predicted += " " + std::to_string(result.predicted[i]);
+    labels += " " + std::to_string(static_cast<int>(test.labels[i]));
+  }
+  std::cout << "First " << shown << " test images\n  predicted:" << predicted
+            << "\n  labels:   " << labels << "\n";
+  const auto one_class = [&](std::int32_t c) { return c == result.predicted.front(); };
+  if (result.predicted.size() > 1 && std::ranges::all_of(result.predicted, one_class)) {
+    std::cout << "warning: not learning: all test images are predicted as one class\n";
+  }
+  std::cout << format("Set-up %.2f s, total %.2f s\n", result.setup_seconds, result.total_seconds);
+}
+
+double mean_epoch_seconds(const TrainingResult& result) {
+  double sum = 0;
+  for (const EpochResult& epoch : result.epochs) sum += epoch.seconds;
+  return sum / static_cast<double>(std::max<std::size_t>(result.epochs.size(), 1));
+}
+
+void print_comparison(const std::vector<Run>& runs) {
+  std::cout << "\n"
+            << format("%-14s%12s%12s%12s%12s%10s", "backend", "set-up s", "s/epoch", "evaluate s",
+                      "total s", "test acc")
+            << "\n";
+  for (const Run& run : runs) {
+    std::cout << format("%-14s%12.2f%12.3f%12.3f%12.2f%10.4f", run.backend.c_str(),
+                        run.result.setup_seconds, mean_epoch_seconds(run.result),
+                        run.result.evaluate_seconds, run.result.total_seconds,
+                        run.result.test.accuracy)
+              << "\n";
+  }
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    std::cout << format("%s takes %.2f times as long per epoch as %s\n", runs[i].backend.c_str(),
+                        mean_epoch_seconds(runs[i].result) / mean_epoch_seconds(runs[0].result),
+                        runs[0].backend.c_str());
+  }
+}
+
+// The published machines with this one among them; nothing for another model, width or batch.
+void print_ladder(const TrainFlags& flags, const std::vector<Run>& runs) {
+  const ReferenceResults published = reference_results();
+  const ModelPoint point = flags.point();
+  const bool same = point.entry->name == published.model && point.batch == published.batch &&
+                    point.axes == ModelAxes{{"width", published.width}};
+  if (!same) return;
+  struct Rung {
+    double seconds;
+    std::string machine;
+  };
+  std::vector<Rung> rungs;
+  for (const PublishedTime& time : published.ladder) {
+    rungs.push_back({time.seconds_per_epoch, time.machine});
+  }
+  for (const Run& run : runs) {
+    rungs.push_back({mean_epoch_seconds(run.result), "this machine, " + run.backend + "  <--"});
+  }
+  std::ranges::stable_sort(rungs, {}, &Rung::seconds);
+  std::cout << "\nPublished ladder, seconds per epoch. " << published.note << "\n";
+  for (const Rung& rung : rungs)
+    std::cout << format("%10.1f  %s\n", rung.seconds, rung.machine.c_str());
+}
+
+nlohmann::ordered_json to_json(const LossAccuracy& value) {
+  return {{"loss", value.loss}, {"accuracy", value.accuracy}};
+}
+
+nlohmann::ordered_json to_json(const Run& run, bool validates) {
+  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
+  for (const EpochResult& epoch : run.result.epochs) {
+    nlohmann::ordered_json entry = {{"seconds", epoch.seconds},
+                                    {"us_per_sample", epoch.us_per_sample},
+                                    {"training", to_json(epoch.training)}};
+    if (validates) entry["validation"] = to_json(epoch.validation);
+    epochs.push_back(entry);
+  }
+  return {{"backend", run.backend},
+          {"version", run.version},
+          {"label", run.result.label},
+          {"setup_seconds", run.result.setup_seconds},
+          {"epochs", epochs},
+          {"test", to_json(run.result.test)},
+          {"evaluate_seconds", run.result.evaluate_seconds},
+          {"total_seconds", run.result.total_seconds},
+          {"predicted", run.result.predicted}};
+}
+
+// A run that did not end well stays in FILE.partial.
+void write_json(const ResultFile& file, const TrainFlags& flags, const ModelSpec& spec,
+                const TrainTest& data, const std::vector<Run>& runs, bool complete) {
+  nlohmann::ordered_json document = {{"context", machine_context(flags.options())},
+                                     {"model", spec.name},
+                                     {"parameters", spec.parameters()},
+                                     {"batch", flags.trainer.batch},
+                                     {"seed", flags.trainer.seed},
+                                     {"complete", complete},
+                                     {"data",
+                                      {{"name", data.train.name},
+                                       {"checksum", data.train.checksum},
+                                       {"train", data.train.count()},
+                                       {"test", data.test.count()}}},
+                                     {"axes", nlohmann::ordered_json::object()},
+                                     {"runs", nlohmann::ordered_json::array()}};
+  for (const ModelAxis& axis : flags.point().axes) document["axes"][axis.name] = axis.value;
+  for (const Run& run : runs) document["runs"].push_back(to_json(run, flags.trainer.validate > 0));
+  const std::string text = document.dump(2) + "\n";
+  if (complete) {
+    file.finish(text);
+  } else {
+    file.save(text);
+  }
+}
+
+void print_data(const TrainTest& data, std::int64_t validate) {
+  const auto shape = [](const Dataset& set) {
+    const Shape& s = set.sample;
+    return format("(%lld, %lld, %lld, %lld)", static_cast<long long>(set.count()),
+                  static_cast<long long>(s[0]), static_cast<long long>(s[1]),
+                  static_cast<long long>(s[2]));
+  };
+  std::cout << "Data: " << data.train.name << " from " << data.train.source << "\n"
+            << "  x_train " << shape(data.train) << "  x_test " << shape(data.test) << "\n";
+  if (validate <= 0) return;
+  const std::int64_t classes = classes_in_first(data.test.view(), validate);
+  if (classes < data.test.classes) {
+    std::cout << "warning: the first " << validate << " test images hold only " << classes << " of "
+              << data.test.classes << " classes; validation says little about the others\n";
+  }
+}
+
+void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTest& data,
+                   Session& session, const std::string& name, Run& run) {
+  const Backend& backend = session.backend(name);
+  if (!backend.contends()) {
+    throw std::invalid_argument(name +
+                                " is the truth that others are checked against, not made to train");
+  }
+  const Probe probe = probe_backend(backend, flags.probe_seconds);
+  if (!probe.available) throw std::runtime_error(name + " cannot run here: " + probe.reason);
+  run.backend = name;
+  run.version = probe.version;
+  std::cout << "\nTraining on " << name << " (" << probe.version << "), batch "
+            << flags.trainer.batch << ", " << flags.threads << " threads\n";
+  check_model(session, flags.point(), backend, flags.trainer.precision);
+  const PinnedCaller pinned;
+  train_model(backend, session.device(backend), spec, data, flags.trainer,
+              screen_events(flags, data.train.count()), run.result);
+  print_test(run.result, data.test);
+}
+
+// The last of: 0 all went well; 1 an error; 130 stopped by the user. What was reached is kept.
+int train(const TrainFlags& flags) {
+  std::optional<ResultFile> file;  // That it cannot be written should be known before training.
+  if (!flags.json.empty()) file.emplace(flags.json);
+  const ModelSpec spec = flags.point().spec();
+  const TrainTest data = load_for_model(spec, flags.data_dir);
+  print_data(data, flags.trainer.validate);
+  print_summary(spec);
+  Session session(flags.options(), make_backends());
+  std::vector<Run> runs;
+  std::string failure;
+  bool interrupted = false;
+  for (const std::string& name : flags.backends) {
+    runs.emplace_back();
+    try {
+      train_backend(flags, spec, data, session, name, runs.back());
+    } catch (const Interrupted&) {
+      interrupted = true;
+      failure = "stopped after " + std::to_string(runs.back().result.epochs.size()) + " epochs";
+    } catch (const std::exception& error) {
+      failure = name + ": " + error.what();
+    }
+    if (!failure.empty()) break;
+  }
+  if (failure.empty()) {
+    if (runs.size() > 1) print_comparison(runs);
+    print_ladder(flags, runs);
+  }
+  if (file) write_json(*file, flags, spec, data, runs, failure.empty());
+  if (failure.empty()) return 0;
+  std::cout << std::endl;
+  std::cerr << "train: " << failure << "\n";
+  return interrupted ? 130 : 1;
+}
+
+std::string model_names() {
+  std::vector<std::string> names;
+  for (const ModelEntry& entry : models()) names.push_back(entry.name);
+  return join(names, ", ");
+}
+
+void add_flags(CLI::App& app, TrainFlags& flags, std::string& backends) {
+  app.add_option("--model", flags.model, "Model: " + model_names())->capture_default_str();
+  app.add_option(
+         "--backend", backends,
+         "Backend, or several, with commas between, to compare (see bench_models --list_backends)")
+      ->default_val("openblas");
+  app.add_option("--epochs", flags.trainer.epochs, "Epochs")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
+      ->capture_default_str();
+  app.add_option("--batch", flags.batch, "Batch size; default: that of the published script");
+  app.add_option("--width", flags.width, "Channels of the first layer, or units of a hidden layer");
+  app.add_option("--depth", flags.depth, "Hidden layers, of a model that has this axis");
+  app.add_option("--data_dir", flags.data_dir,
+                 "Folder with MNIST, Fashion-MNIST or CIFAR-10 (default: TRAINBENCH_DATA_DIR, else "
+                 "the system's Fashion-MNIST)");
+  app.add_option("--seed", flags.trainer.seed, "Of weights, orders and dropout")
+      ->capture_default_str();
+  app.add_option("--validate", flags.trainer.validate, "Validate on this many test images; 0: none")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "Threads of CPU backends")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--json", flags.json, "Also write the results to this file");
+  app.add_option("--probe", flags.probe)->group("");
+  app.add_option("--probe_seconds", flags.probe_seconds)->group("");
+}
+
+int run_train(int argc, char** argv) {
+  TrainFlags flags;
+  flags.data_dir = data_dir_from_environment();
+  std::string backends;
+  CLI::App app("Trains a published model and places this machine on the published ladder.",
+               "train");
+  add_flags(app, flags, backends);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return 1;
+  }
+  if (!flags.probe.empty()) {
+    answer_probe(Session(flags.options(), make_backends()).backend(flags.probe),
+                 flags.probe_seconds);
+  }
+  flags.backends = split(backends, ',');
+  flags.trainer.batch = flags.batch.value_or(find_model(flags.model).default_batch);
+  check_batch(flags.trainer.batch);
+  return train(flags);
+}
+
+// Ctrl-C stops at the next step and keeps what was reached; a second one ends the program at once.
+void stop_on_signal(int signal_number) {
+  request_stop();
+  signal(signal_number, SIG_DFL);
+}
+
+}  // namespace
+}  // namespace trainbench
+
+int main(int argc, char** argv) {
+  signal(SIGINT, trainbench::stop_on_signal);
+  signal(SIGTERM, trainbench::stop_on_signal);
+  try {
+    return trainbench::run_train(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "train: " << error.what() << "\n";
+    return 1;
+  }
+}
