@@ -76,9 +76,9 @@ class HostCopies {
     return static_cast<unsigned char>((i + 31 * pair) % 251);
   }
 
-  // As many as fill what memory bandwidth is measured with.
+  // As many as fill a quarter of what memory bandwidth is measured with: more than all caches.
   static std::size_t cold_pairs(std::size_t stride) {
-    const std::size_t footprint = memory_levels(allowed_cpus()).back().working_set;
+    const std::size_t footprint = memory_levels(allowed_cpus()).back().working_set / 4;
     return std::max<std::size_t>(2, footprint / (2 * stride));
   }
   // Near the golden section of the number of pairs, so that neighbours in time lie far apart.
