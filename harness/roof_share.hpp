@@ -9,7 +9,7 @@ namespace trainbench {
 // How close a measured time comes to what the machine allows.
 struct RoofShare {
   double percent = 0;    // Of the roof that binds: 100 means nothing is left.
-  std::string roof;      // "fma", or the memory level: "L2", "memory".
+  std::string roof;      // "fma", or the memory level: "l2", "memory".
   bool suspect = false;  // Above 105 %: the time, the count or the roof is wrong.
 };
 

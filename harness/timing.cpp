@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 
 #include "kernels/core/stop.hpp"
 
@@ -14,18 +15,22 @@ double warm_up(Device& device, const std::function<void()>& call, double limit_s
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   const auto begin = Clock::now();
-  double previous = 0, current = 0;
+  const auto measure = [&](std::int64_t calls) {
+    const auto start = Clock::now();
+    for (std::int64_t i = 0; i < calls; ++i) call();
+    device.synchronize();
+    return seconds_since(start) / static_cast<double>(calls);
+  };
+  std::int64_t calls = 1;
+  double previous = 0, current = measure(calls);
   do {
     check_stop();
+    while (current * static_cast<double>(calls) < kShortestMeasurement) {
+      calls *= 2;
+      current = measure(calls);
+    }
     previous = current;
-    const auto start = Clock::now();
-    int calls = 0;
-    do {
-      call();
-      device.synchronize();
-      ++calls;
-    } while (seconds_since(start) < kShortestMeasurement);
-    current = seconds_since(start) / calls;
+    current = measure(calls);
   } while (std::abs(current - previous) > kSteady * current &&
            seconds_since(begin) < limit_seconds);
   return current;
