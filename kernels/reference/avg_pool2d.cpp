@@ -1,0 +1,64 @@
+#include "kernels/ops/avg_pool2d.hpp"
+
+#include <algorithm>
+
+#include "kernels/reference/reference_op.hpp"
+
+namespace trainbench::reference {
+namespace {
+
+class ReferenceAvgPool2d final : public ReferenceOp<AvgPool2d> {
+ public:
+  using ReferenceOp::ReferenceOp;
+
+  double element(Pass pass, std::span<const Tensor> t, std::size_t,
+                 std::int64_t index) const override {
+    const Problem& p = problem();
+    const float* from = t[0].f32();
+    const std::int64_t c = index % p.channels;
+    double sum = 0;
+    if (pass == Pass::kForward) {
+      const std::int64_t q = index / p.channels % p.out_width();
+      const std::int64_t row = index / (p.channels * p.out_width()) % p.out_height();
+      const std::int64_t n = index / (p.channels * p.out_width() * p.out_height());
+      const Range rows = inside(p.height, row), columns = inside(p.width, q);
+      for (std::int64_t i = rows.first; i < rows.last; ++i) {
+        for (std::int64_t j = columns.first; j < columns.last; ++j) {
+          sum += from[((n * p.height + i) * p.width + j) * p.channels + c];
+        }
+      }
+      return sum / static_cast<double>(rows.count() * columns.count());
+    }
+    const std::int64_t column = index / p.channels % p.width;
+    const std::int64_t row = index / (p.channels * p.width) % p.height;
+    const std::int64_t n = index / (p.channels * p.width * p.height);
+    for (std::int64_t i = 0; i < p.out_height(); ++i) {
+      const Range rows = inside(p.height, i);
+      if (row < rows.first || row >= rows.last) continue;
+      for (std::int64_t j = 0; j < p.out_width(); ++j) {
+        const Range columns = inside(p.width, j);
+        if (column < columns.first || column >= columns.last) continue;
+        sum += from[((n * p.out_height() + i) * p.out_width() + j) * p.channels + c] /
+               static_cast<double>(rows.count() * columns.count());
+      }
+    }
+    return sum;
+  }
+
+ private:
+  // The input elements of a window, along one axis.
+  struct Range {
+    std::int64_t first, last;
+    std::int64_t count() const { return last - first; }
+  };
+  Range inside(std::int64_t input, std::int64_t position) const {
+    const std::int64_t start = problem().window.start(input, position);
+    return {std::max<std::int64_t>(start, 0), std::min(start + problem().window.size, input)};
+  }
+};
+
+}  // namespace
+
+void add_avg_pool2d(OpTable& ops) { ops.add<AvgPool2d>(create<ReferenceAvgPool2d>); }
+
+}  // namespace trainbench::reference
