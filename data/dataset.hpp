@@ -38,18 +38,18 @@ std::string idx_names(const std::string& part);
 bool holds_idx(const std::string& folder);
 bool holds_cifar10(const std::string& folder);
 
-// Reads the four IDX files of a folder. Throws std::runtime_error for a missing or unsound file,
-// for sets that do not fit together, and for files of different known sets. `family` is what the
-// folder's name promises
-// ("mnist", "fashion_mnist", or empty): content of the other set is named by its checksum, with a
-// warning.
+// Reads the four IDX files of a folder. `family` is what the folder's name promises ("mnist",
+// "fashion_mnist", or empty): content of the other set is named by its checksum, with a warning.
+// Throws std::runtime_error for a missing or unsound file, for sets that do not fit together, and
+// for files of different known sets.
 TrainTest load_idx(const std::string& folder, const std::string& family = "");
 
 // Reads data_batch_1.bin .. data_batch_5.bin and test_batch.bin of a folder.
 TrainTest load_cifar10(const std::string& folder);
 
-// The pictures in the middle of larger ones with `channels` equal channels, zeros around; at most
-// `limit` of them. Throws std::invalid_argument unless they are smaller and have one channel.
+// At most `limit` of the pictures, each in the middle of a larger one of shape `sample` with zeros
+// around, repeated over its channels. Throws std::invalid_argument for pictures that are larger or
+// have several channels.
 Dataset pad_and_repeat(const Dataset& data, const Shape& sample, std::int64_t limit);
 
 // Where Debian's package dataset-fashion-mnist puts its files.
