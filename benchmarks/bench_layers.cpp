@@ -8,14 +8,17 @@
 namespace trainbench {
 namespace {
 
-// Calls make(backend, precision) for each backend that has the op itself, not borrowed.
+// Calls make(backend, precision, tier) for each backend that has the op itself, not borrowed. Rows
+// of the reference, which is no contestant and slow, are there for who names them.
 template <class Make>
-void for_owners(const Session& session, const OpProblem& problem, Make&& make) {
+void for_owners(const Session& session, const OpProblem& problem, Tier tier, Make&& make) {
   for (const auto& backend : session.backends()) {
     const OpTable ops = backend->ops();
     const OpTable::Entry* entry = problem.find(ops);
-    if (entry == nullptr || !entry->borrowed_from.empty() || !backend->contends()) continue;
-    for (const Precision precision : backend->precisions()) make(*backend, precision);
+    if (entry == nullptr || !entry->borrowed_from.empty()) continue;
+    for (const Precision precision : backend->precisions()) {
+      make(*backend, precision, backend->contends() ? tier : Tier::kFull);
+    }
   }
 }
 
@@ -31,14 +34,15 @@ void add_op_rows(const Session& session, std::vector<Row>& rows) {
     const auto shared = std::make_shared<const OpSuite>(suite);
     for (const OpPoint& point : suite.timed) {
       for (const Pass pass : point.problem->passes()) {
-        for_owners(session, *point.problem, [&](const Backend& backend, Precision precision) {
-          const auto check = [shared, &backend, precision, pass](Session& running) {
-            check_op(running, *shared, backend, precision, pass);
-          };
-          rows.push_back(make_op_row({"op", suite.op, point.problem, pass, point.axes, point.tier,
-                                      batch_of(point.axes), check},
-                                     backend, precision));
-        });
+        for_owners(session, *point.problem, point.tier,
+                   [&](const Backend& backend, Precision precision, Tier tier) {
+                     const auto check = [shared, &backend, precision, pass](Session& running) {
+                       check_op(running, *shared, backend, precision, pass);
+                     };
+                     rows.push_back(make_op_row({"op", suite.op, point.problem, pass, point.axes,
+                                                 tier, batch_of(point.axes), check},
+                                                backend, precision));
+                   });
       }
     }
   }
@@ -60,11 +64,12 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
                            {Pass::kForward}});
   for (const StepOp& op : ops) {
     for (const Pass pass : op.passes) {
-      for_owners(session, *op.problem, [&](const Backend& backend, Precision precision) {
-        rows.push_back(make_op_row(
-            {"layer", entry.name + "." + op.name, op.problem, pass, names, tier, batch, nullptr},
-            backend, precision));
-      });
+      for_owners(session, *op.problem, tier,
+                 [&](const Backend& backend, Precision precision, Tier row_tier) {
+                   rows.push_back(make_op_row({"layer", entry.name + "." + op.name, op.problem,
+                                               pass, names, row_tier, batch, nullptr},
+                                              backend, precision));
+                 });
     }
   }
 }
