@@ -57,6 +57,13 @@ struct TrainFlags {
 struct Run {
   std::string backend, version;
   TrainingResult result;
+  double peak_flops = 0;  // FMA peak of the host, per second; 0 for another device.
+
+  double epoch_seconds() const {
+    double sum = 0;
+    for (const EpochResult& epoch : result.epochs) sum += epoch.seconds;
+    return sum / static_cast<double>(std::max<std::size_t>(result.epochs.size(), 1));
+  }
 };
 
 std::string data_dir_from_environment() {
@@ -172,12 +179,6 @@ void print_test(const TrainingResult& result, const Dataset& test) {
   std::cout << format("Set-up %.2f s, total %.2f s\n", result.setup_seconds, result.total_seconds);
 }
 
-double mean_epoch_seconds(const TrainingResult& result) {
-  double sum = 0;
-  for (const EpochResult& epoch : result.epochs) sum += epoch.seconds;
-  return sum / static_cast<double>(std::max<std::size_t>(result.epochs.size(), 1));
-}
-
 void print_comparison(const std::vector<Run>& runs) {
   std::cout << "\n"
             << format("%-14s%12s%12s%12s%12s%10s", "backend", "set-up s", "s/epoch", "evaluate s",
@@ -185,15 +186,13 @@ void print_comparison(const std::vector<Run>& runs) {
             << "\n";
   for (const Run& run : runs) {
     std::cout << format("%-14s%12.2f%12.3f%12.3f%12.2f%10.4f", run.backend.c_str(),
-                        run.result.setup_seconds, mean_epoch_seconds(run.result),
-                        run.result.evaluate_seconds, run.result.total_seconds,
-                        run.result.test.accuracy)
+                        run.result.setup_seconds, run.epoch_seconds(), run.result.evaluate_seconds,
+                        run.result.total_seconds, run.result.test.accuracy)
               << "\n";
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
     std::cout << format("%s takes %.2f times as long per epoch as %s\n", runs[i].backend.c_str(),
-                        mean_epoch_seconds(runs[i].result) / mean_epoch_seconds(runs[0].result),
-                        runs[0].backend.c_str());
+                        runs[i].epoch_seconds() / runs[0].epoch_seconds(), runs[0].backend.c_str());
   }
 }
 
@@ -213,7 +212,7 @@ void print_ladder(const TrainFlags& flags, const std::vector<Run>& runs) {
     rungs.push_back({time.seconds_per_epoch, time.machine});
   }
   for (const Run& run : runs) {
-    rungs.push_back({mean_epoch_seconds(run.result), "this machine, " + run.backend + "  <--"});
+    rungs.push_back({run.epoch_seconds(), "this machine, " + run.backend + "  <--"});
   }
   std::ranges::stable_sort(rungs, {}, &Rung::seconds);
   std::cout << "\nPublished ladder, seconds per epoch. " << published.note << "\n";
@@ -225,24 +224,30 @@ nlohmann::ordered_json to_json(const LossAccuracy& value) {
   return {{"loss", value.loss}, {"accuracy", value.accuracy}};
 }
 
-nlohmann::ordered_json to_json(const Run& run, bool validates) {
+nlohmann::ordered_json to_json(const Run& run, std::int64_t samples, const TrainFlags& flags) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
   for (const EpochResult& epoch : run.result.epochs) {
     nlohmann::ordered_json entry = {{"seconds", epoch.seconds},
                                     {"us_per_sample", epoch.us_per_sample},
                                     {"training", to_json(epoch.training)}};
-    if (validates) entry["validation"] = to_json(epoch.validation);
+    if (flags.trainer.validate > 0) entry["validation"] = to_json(epoch.validation);
     epochs.push_back(entry);
   }
-  return {{"backend", run.backend},
-          {"version", run.version},
-          {"label", run.result.label},
-          {"setup_seconds", run.result.setup_seconds},
-          {"epochs", epochs},
-          {"test", to_json(run.result.test)},
-          {"evaluate_seconds", run.result.evaluate_seconds},
-          {"total_seconds", run.result.total_seconds},
-          {"predicted", run.result.predicted}};
+  nlohmann::ordered_json document = {{"backend", run.backend},
+                                     {"version", run.version},
+                                     {"label", run.result.label},
+                                     {"setup_seconds", run.result.setup_seconds},
+                                     {"epochs", epochs},
+                                     {"test", to_json(run.result.test)},
+                                     {"evaluate_seconds", run.result.evaluate_seconds},
+                                     {"total_seconds", run.result.total_seconds},
+                                     {"predicted", run.result.predicted}};
+  if (run.peak_flops > 0 && !run.result.epochs.empty()) {
+    const double steps = static_cast<double>(samples) / static_cast<double>(flags.trainer.batch);
+    const double flops = run.result.executed_flops * steps / run.epoch_seconds();
+    document["percent_of_peak"] = 100 * flops / run.peak_flops;
+  }
+  return document;
 }
 
 // A run that did not end well stays in FILE.partial.
@@ -262,7 +267,7 @@ void write_json(const ResultFile& file, const TrainFlags& flags, const ModelSpec
                                      {"axes", nlohmann::ordered_json::object()},
                                      {"runs", nlohmann::ordered_json::array()}};
   for (const ModelAxis& axis : flags.point().axes) document["axes"][axis.name] = axis.value;
-  for (const Run& run : runs) document["runs"].push_back(to_json(run, flags.trainer.validate > 0));
+  for (const Run& run : runs) document["runs"].push_back(to_json(run, data.train.count(), flags));
   const std::string text = document.dump(2) + "\n";
   if (complete) {
     file.finish(text);
@@ -302,6 +307,7 @@ void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTe
   std::cout << "\nTraining on " << name << " (" << probe.version << "), batch "
             << flags.trainer.batch << ", " << flags.threads << " threads\n";
   check_model(session, flags.point(), backend, flags.trainer.precision);
+  if (backend.on_host()) run.peak_flops = session.roofs().flops(flags.trainer.precision);
   const PinnedCaller pinned;
   train_model(backend, session.device(backend), spec, data, flags.trainer,
               screen_events(flags, data.train.count()), run.result);

@@ -90,6 +90,7 @@ void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
   program->import_state(initial_state(spec, options.seed));
   result.setup_seconds = seconds_since(begin);
   result.label = program->label();
+  result.executed_flops = program->executed_flops();
   const double guess = std::log(static_cast<double>(spec.classes()));
   const std::int64_t validate = std::min(options.validate, test.count);
   std::vector<std::uint32_t> order;

@@ -39,6 +39,7 @@ struct TrainingResult {
   double total_seconds = 0;
   std::vector<std::int32_t> predicted;  // Class of every test image.
   std::string label;                    // How the program computes.
+  double executed_flops = 0;            // Of one full-batch step.
 };
 
 // What a caller shows while training goes on.
