@@ -57,7 +57,7 @@ Json fields_of(const BenchmarkRun& run) {
   return fields;
 }
 
-// Labels and messages may quote anything; what is no UTF-8 is replaced.
+// As JSON. Labels and messages may quote anything; what is no UTF-8 is replaced.
 std::string dump(const Json& value) {
   return value.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -69,7 +69,7 @@ std::string indented(const std::string& text, const std::string& indent) {
 
 std::string csv_quoted(const std::string& text) {
   std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : Json::parse(dump(text)).get<std::string>()) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
 }
 

@@ -96,6 +96,7 @@ TEST(ResultDocument, EscapesAndReplacesWhatIsNoUtf8) {
   EXPECT_EQ(parsed(document)["benchmarks"][0]["label"],
             "Gr\xc3\xb6\xc3\x9f"
             "e \"x\"\n\xef\xbf\xbd");
+  EXPECT_THAT(document.csv(), HasSubstr("e \"\"x\"\"\n\xef\xbf\xbd\""));
 }
 
 TEST(ResultDocument, CsvHasTheCountersOfAllRows) {
