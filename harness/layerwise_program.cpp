@@ -11,6 +11,7 @@
 #include "kernels/core/checks.hpp"
 #include "kernels/core/stop.hpp"
 #include "kernels/ops/gather.hpp"
+#include "kernels/ops/training_checks.hpp"
 
 namespace trainbench {
 namespace {
@@ -37,15 +38,7 @@ class LayerwiseProgram final : public Program {
   }
 
   void load(const DatasetView& training) override {
-    require(training.sample == spec_.sample, training.name + " has samples of " +
-                                                 to_string(training.sample) + ", but " +
-                                                 spec_.name + " needs " + to_string(spec_.sample));
-    require(training.classes <= spec_.classes(),
-            training.name + " has " + std::to_string(training.classes) + " classes, but " +
-                spec_.name + " tells " + std::to_string(spec_.classes()) + " apart");
-    require(training.count >= 1, training.name + " is empty");
-    require(options_.batch <= training.count, "batch " + std::to_string(options_.batch) + " > " +
-                                                  std::to_string(training.count) + " samples");
+    check_training_data(spec_, options_.batch, training);
     training_.upload(device_, training);
     count_ = training.count;
     for (const std::int64_t batch : {options_.batch, count_ % options_.batch}) {
@@ -55,14 +48,14 @@ class LayerwiseProgram final : public Program {
       gathers_.emplace(batch, make_gather(batch, training_, kTrainingCursor));
     }
     order_ = Buffer(device_, static_cast<std::size_t>(count_) * sizeof(std::uint32_t));
+    check_order_ = OrderCheck(count_);
     bind_all();
   }
 
   void train(std::span<const std::uint32_t> order, std::int64_t first_step,
              std::int64_t steps) override {
     if (count_ == 0) throw std::logic_error("train() needs load() first");
-    require(std::ssize(order) == count_ && std::ranges::max(order) < count_,
-            "the order must be a permutation of the loaded samples");
+    check_order_(order, first_step, steps);
     reserve_metrics(queued_.size() + static_cast<std::size_t>(steps));
     device_.upload(order_.data(), order.data(), order.size_bytes());
     const std::int64_t per_epoch = (count_ + options_.batch - 1) / options_.batch;
@@ -89,7 +82,7 @@ class LayerwiseProgram final : public Program {
   }
 
   Evaluation evaluate(const DatasetView& data, std::int64_t first, std::int64_t count) override {
-    require(data.sample == spec_.sample, data.name + " has samples of " + to_string(data.sample));
+    check_samples(spec_, data);
     const DatasetView part = data.slice(first, count);
     Evaluation result;
     result.predicted.resize(static_cast<std::size_t>(count));
@@ -422,6 +415,7 @@ class LayerwiseProgram final : public Program {
   Resident training_, evaluation_;
   std::map<std::int64_t, PlannedGather> gathers_, evaluation_gathers_;  // By batch.
   std::int64_t count_ = 0;                                              // Training samples.
+  OrderCheck check_order_;
   std::vector<std::int64_t> queued_;  // Samples of each step since the last wait.
   std::vector<RawMetrics> raw_metrics_;
   std::vector<StepMetrics> results_;
