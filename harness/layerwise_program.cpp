@@ -136,6 +136,7 @@ class LayerwiseProgram final : public Program {
     require(steps >= 1, "a trace needs steps");
     trace_.clear();
     trace_position_ = 0;
+    const std::size_t queued_before = queued_.size();
     stopwatch_ = device_.make_stopwatch();
     try {
       train(order, 0, std::min(steps, std::max<std::int64_t>(count_ / options_.batch, 1)));
@@ -144,7 +145,9 @@ class LayerwiseProgram final : public Program {
       throw;
     }
     stopwatch_.reset();
-    const auto traced = static_cast<double>(wait().size());
+    device_.synchronize();
+    const auto traced = static_cast<double>(queued_.size() - queued_before);
+    queued_.resize(queued_before);  // Nobody waits for the results of a trace.
     for (Phase& phase : trace_) phase.seconds /= traced;
     return trace_;
   }
@@ -169,14 +172,21 @@ class LayerwiseProgram final : public Program {
     return text;
   }
 
+  // Of the parameters without their padding, so that it is the same on every backend.
   double effective_flops() const override {
-    return sum([](const Call& call) { return call.problem->work(call.pass).flops; });
+    double flops =
+        Adam::work({.elements = spec_.parameters(), .hyper = spec_.adam}, Pass::kUpdate).flops;
+    for (const Call& call : full().calls) flops += call.problem->work(call.pass).flops;
+    return flops;
   }
   double executed_flops() const override {
-    return sum([](const Call& call) {
-      const double executed = call.op->executed_flops(call.pass);
-      return executed < 0 ? call.problem->work(call.pass).flops : executed;
-    });
+    const auto executed = [](const Call& call) {
+      const double flops = call.op->executed_flops(call.pass);
+      return flops < 0 ? call.problem->work(call.pass).flops : flops;
+    };
+    double flops = executed(update_);
+    for (const Call& call : full().calls) flops += executed(call);
+    return flops;
   }
 
  private:
@@ -391,13 +401,6 @@ class LayerwiseProgram final : public Program {
     evaluation_.count = batch;
     evaluation_gathers_.emplace(batch, make_gather(batch, evaluation_, kEvaluationCursor));
     bind_all();
-  }
-
-  template <class Measure>
-  double sum(Measure&& measure) const {
-    double total = measure(update_);
-    for (const Call& call : full().calls) total += measure(call);
-    return total;
   }
 
   OpTable ops_;

@@ -32,7 +32,7 @@ class Device {
   virtual std::string name() const = 0;
   // Aligned to kAlignment bytes, contents undefined. Throws OutOfMemory, naming needed bytes.
   virtual void* allocate(std::size_t bytes) = 0;
-  virtual void release(void* data) noexcept = 0;
+  virtual void release(void* data) noexcept = 0;  // Waits for queued work that may use it.
   // Both wait for queued work and for the copy.
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
