@@ -420,10 +420,11 @@ TEST_P(ProgramsDeathTest, StopWhenAsked) {
   EXPECT_EXIT(train_until_stopped(backend()), testing::ExitedWithCode(42), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Programs, testing::ValuesIn(test::usable_backends(false)),
+INSTANTIATE_TEST_SUITE_P(Backends, Programs,
+                         testing::ValuesIn(test::training_backends(test::tiny_cnn(), false)),
                          [](const auto& tested) { return std::string(tested.param->name()); });
 INSTANTIATE_TEST_SUITE_P(Backends, ProgramsDeathTest,
-                         testing::ValuesIn(test::usable_backends(false)),
+                         testing::ValuesIn(test::training_backends(test::tiny_cnn(), false)),
                          [](const auto& tested) { return std::string(tested.param->name()); });
 
 TEST(LayerwiseProgram, TracesEveryCallInOrder) {

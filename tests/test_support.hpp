@@ -9,6 +9,7 @@
 #include "data/dataset.hpp"
 #include "data/models.hpp"
 #include "data/synthetic.hpp"
+#include "harness/model_rows.hpp"
 #include "kernels/core/backend.hpp"
 #include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/dense.hpp"
@@ -40,6 +41,15 @@ inline std::vector<const Backend*> usable_backends(bool contenders_only) {
     if (backend->on_host() || backend->probe().available) usable.push_back(backend.get());
   }
   return usable;
+}
+
+// Those of them that can train a model, and the reference.
+inline std::vector<const Backend*> training_backends(const ModelSpec& spec, bool contenders_only) {
+  std::vector<const Backend*> backends = usable_backends(contenders_only);
+  std::erase_if(backends, [&](const Backend* backend) {
+    return backend->contends() && !can_train(*backend, spec);
+  });
+  return backends;
 }
 
 // "conv2d 2x7x5x3->5 k3s1same" -> "conv2d_2x7x5x3_5_k3s1same", as names of tests want it.
