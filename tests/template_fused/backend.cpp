@@ -25,6 +25,7 @@ class TemplateFused final : public Backend {
   std::unique_ptr<Device> open_device(const DeviceOptions& options) const override {
     return std::make_unique<template_backend::TemplateDevice>(options.index);
   }
+  bool compiles() const override { return true; }
   std::unique_ptr<Program> compile(const ModelSpec& spec, const CompileOptions& options,
                                    Device& device) const override {
     return make_fused_program(spec, options, template_backend::as_template(device));
