@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <stdexcept>
 #include <string>
 
 namespace trainbench {
@@ -21,6 +22,18 @@ bool pin(const std::vector<int>& cpus) {
   for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
   return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
+
+// Clears a flag at the end of a scope.
+class Leave {
+ public:
+  explicit Leave(std::atomic<bool>& flag) : flag_(flag) {}
+  ~Leave() { flag_.store(false, std::memory_order_relaxed); }
+  Leave(const Leave&) = delete;
+  Leave& operator=(const Leave&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
 
 }  // namespace
 
@@ -98,6 +111,10 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::rest() { resting_.store(true, std::memory_order_relaxed); }
 
 void ThreadTeam::run_erased(Invoke invoke, void* context) {
+  if (busy_.exchange(true, std::memory_order_relaxed)) {
+    throw std::logic_error("a task of a thread team may not use the team itself");
+  }
+  const Leave leave(busy_);
   const FlushDenormals flush;
   if (workers_.empty()) {
     invoke(context, 0);
@@ -122,11 +139,12 @@ void ThreadTeam::run_erased(Invoke invoke, void* context) {
       std::this_thread::yield();
     }
   }
-  if (own_failure) std::rethrow_exception(own_failure);
-  if (failed_.load(std::memory_order_acquire)) {
-    failed_.store(false);
-    std::rethrow_exception(std::exchange(failure_, nullptr));
+  // Of several failures one is thrown; none may be left for the next task.
+  if (failed_.exchange(false, std::memory_order_acquire)) {
+    std::exception_ptr failure = std::exchange(failure_, nullptr);
+    if (!own_failure) own_failure = std::move(failure);
   }
+  if (own_failure) std::rethrow_exception(own_failure);
 }
 
 void ThreadTeam::work(int thread, int cpu) {

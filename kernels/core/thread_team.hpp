@@ -60,7 +60,7 @@ class ThreadTeam {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls task(thread) for thread 0 .. size() - 1, 0 being the caller; returns when all returned.
-  // Rethrows the first exception. Not reentrant.
+  // Rethrows the first exception. Throws std::logic_error when called from within a task.
   template <class Task>
   void run(Task&& task) {
     using Plain = std::remove_reference_t<Task>;
@@ -83,6 +83,7 @@ class ThreadTeam {
   alignas(64) std::atomic<bool> resting_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
+  std::atomic<bool> busy_{false};  // A task runs.
   std::exception_ptr failure_;
   int spins_ = 0;  // Of an idle worker; 0 where the team has more threads than there are CPUs.
   std::vector<std::thread> workers_;

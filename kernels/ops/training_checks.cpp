@@ -1,6 +1,7 @@
 #include "kernels/ops/training_checks.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "kernels/core/checks.hpp"
@@ -23,23 +24,24 @@ void check_training_data(const ModelSpec& spec, std::int64_t batch, const Datase
           "batch " + std::to_string(batch) + " > " + std::to_string(data.count) + " samples");
 }
 
+// Messages are made only when something is wrong: this runs between steps that are timed.
 void OrderCheck::operator()(std::span<const std::uint32_t> order, std::int64_t first_step,
                             std::int64_t steps) {
-  require(first_step >= 0 && steps >= 0,
-          "train() needs a first step and a number of steps that are not negative");
-  require(order.size() == seen_.size(), "an order of " + std::to_string(order.size()) +
-                                            " samples does not fit a data set of " +
-                                            std::to_string(seen_.size()));
+  if (first_step < 0 || steps < 0) {
+    throw std::invalid_argument("train() needs a first step and a number of steps from 0 up");
+  }
+  if (order.size() != seen_.size()) {
+    throw std::invalid_argument("an order of " + std::to_string(order.size()) +
+                                " samples does not fit a data set of " +
+                                std::to_string(seen_.size()));
+  }
   std::fill(seen_.begin(), seen_.end(), false);
-  bool permutation = true;
   for (const std::uint32_t sample : order) {
     if (sample >= seen_.size() || seen_[sample]) {
-      permutation = false;
-      break;
+      throw std::invalid_argument("the order must be a permutation of the loaded samples");
     }
     seen_[sample] = true;
   }
-  require(permutation, "the order must be a permutation of the loaded samples");
 }
 
 }  // namespace trainbench

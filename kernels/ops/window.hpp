@@ -31,6 +31,15 @@ struct Window {
   std::int64_t start(std::int64_t input, std::int64_t position) const {
     return position * stride - pad_before(input);
   }
+  // Positions first .. last - 1 are those whose windows hold an input element.
+  struct Positions {
+    std::int64_t first = 0, last = 0;
+  };
+  Positions covering(std::int64_t input, std::int64_t element) const {
+    const std::int64_t padded = element + pad_before(input);
+    return {padded < size ? 0 : (padded - size) / stride + 1,
+            std::min(output(input), padded / stride + 1)};
+  }
   // Taps that meet input, summed over all positions along the axis.
   std::int64_t taps_inside(std::int64_t input) const {
     std::int64_t taps = 0;

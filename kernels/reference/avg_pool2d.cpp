@@ -32,12 +32,11 @@ class ReferenceAvgPool2d final : public ReferenceOp<AvgPool2d> {
     const std::int64_t column = index / p.channels % p.width;
     const std::int64_t row = index / (p.channels * p.width) % p.height;
     const std::int64_t n = index / (p.channels * p.width * p.height);
-    for (std::int64_t i = 0; i < p.out_height(); ++i) {
+    const auto over = p.window.covering(p.height, row), across = p.window.covering(p.width, column);
+    for (std::int64_t i = over.first; i < over.last; ++i) {
       const Range rows = inside(p.height, i);
-      if (row < rows.first || row >= rows.last) continue;
-      for (std::int64_t j = 0; j < p.out_width(); ++j) {
+      for (std::int64_t j = across.first; j < across.last; ++j) {
         const Range columns = inside(p.width, j);
-        if (column < columns.first || column >= columns.last) continue;
         sum += from[((n * p.out_height() + i) * p.out_width() + j) * p.channels + c] /
                static_cast<double>(rows.count() * columns.count());
       }

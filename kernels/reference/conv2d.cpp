@@ -43,13 +43,13 @@ class ReferenceConv2d final : public ReferenceOp<Conv2d> {
   double backward_data(const Tensor& dy, const Tensor& w, std::int64_t index) const {
     const Problem& p = problem();
     const auto [n, row, column, i] = split(index, p.height, p.width, p.in_channels);
+    const auto rows = p.window.covering(p.height, row),
+               columns = p.window.covering(p.width, column);
     double sum = 0;
-    for (std::int64_t out_row = 0; out_row < p.out_height(); ++out_row) {
+    for (std::int64_t out_row = rows.first; out_row < rows.last; ++out_row) {
       const std::int64_t r = row - p.window.start(p.height, out_row);
-      if (r < 0 || r >= p.window.size) continue;
-      for (std::int64_t out_column = 0; out_column < p.out_width(); ++out_column) {
+      for (std::int64_t out_column = columns.first; out_column < columns.last; ++out_column) {
         const std::int64_t s = column - p.window.start(p.width, out_column);
-        if (s < 0 || s >= p.window.size) continue;
         const float* slope =
             dy.f32() +
             ((n * p.out_height() + out_row) * p.out_width() + out_column) * p.out_channels;

@@ -21,10 +21,11 @@ class ReferenceMaxPool2d final : public ReferenceOp<MaxPool2d> {
       return x[first_maximum(x, n, row, column, c)];
     }
     const std::int64_t n = index / (p.channels * p.width * p.height);
+    const auto rows = p.window.covering(p.height, index / (p.channels * p.width) % p.height);
+    const auto columns = p.window.covering(p.width, index / p.channels % p.width);
     double sum = 0;
-    for (std::int64_t row = 0; row < p.out_height(); ++row) {
-      for (std::int64_t column = 0; column < p.out_width(); ++column) {
-        if (!covers(row, column, index)) continue;
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
+      for (std::int64_t column = columns.first; column < columns.last; ++column) {
         if (first_maximum(x, n, row, column, c) == index) {
           sum += t[1].f32()[((n * p.out_height() + row) * p.out_width() + column) * p.channels + c];
         }
@@ -34,13 +35,6 @@ class ReferenceMaxPool2d final : public ReferenceOp<MaxPool2d> {
   }
 
  private:
-  bool covers(std::int64_t out_row, std::int64_t out_column, std::int64_t index) const {
-    const Problem& p = problem();
-    const std::int64_t r =
-        index / (p.channels * p.width) % p.height - p.window.start(p.height, out_row);
-    const std::int64_t s = index / p.channels % p.width - p.window.start(p.width, out_column);
-    return r >= 0 && r < p.window.size && s >= 0 && s < p.window.size;
-  }
   // Index in x of the first largest element of a window, in row-major order.
   std::int64_t first_maximum(const float* x, std::int64_t n, std::int64_t out_row,
                              std::int64_t out_column, std::int64_t c) const {

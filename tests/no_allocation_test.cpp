@@ -1,0 +1,111 @@
+// A steady step allocates nothing: every allocation of this program, by any thread, is counted.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+
+#include "harness/layerwise_program.hpp"
+#include "tests/test_support.hpp"
+
+// Sanitizers bring an allocator of their own, which must not be replaced.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+
+namespace {
+std::atomic<std::size_t> allocations{0};
+}
+
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* data, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+
+// operator new ends here, too.
+void* malloc(std::size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* data, std::size_t bytes) {
+  ++allocations;
+  return __libc_realloc(data, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** data, std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  *data = __libc_memalign(alignment, bytes);
+  return *data == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace trainbench {
+namespace {
+
+std::size_t allocations_of_an_epoch(const Backend& backend, const ModelSpec& spec) {
+  constexpr std::int64_t kBatch = 8, kSamples = 37, kSteps = 5;  // The last batch is shorter.
+  const Dataset data = synthetic(spec.sample, spec.classes(), kSamples, 1);
+  const auto order = test::make_order(kSamples);
+  const auto device = backend.open_device({.threads = 2});
+  const auto program = make_program(backend, *device, spec, {.batch = kBatch});
+  program->import_state(initial_state(spec, 1));
+  program->load(data.view());
+  const auto epoch = [&] {
+    program->train(order, 0, kSteps);
+    return program->wait().size();
+  };
+  EXPECT_EQ(epoch(), 5u);
+  const std::size_t before = allocations;
+  epoch();
+  epoch();
+  return allocations - before;
+}
+
+class NoAllocation : public testing::TestWithParam<const Backend*> {};
+
+TEST_P(NoAllocation, InASteadyEpoch) {
+  for (const ModelSpec& spec : {test::tiny_cnn(), cifar10_cnn(8), mnist_mlp(2, 32)}) {
+    EXPECT_EQ(allocations_of_an_epoch(*GetParam(), spec), 0u) << spec.name;
+  }
+}
+
+std::vector<const Backend*> on_host() {
+  auto backends = test::training_backends(test::tiny_cnn(), true);
+  std::erase_if(backends, [](const Backend* backend) { return !backend->on_host(); });
+  return backends;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, NoAllocation, testing::ValuesIn(on_host()),
+                         [](const auto& tested) { return std::string(tested.param->name()); });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NoAllocation);
+
+TEST(CountingAllocator, CountsEveryKind) {
+  const std::size_t before = allocations;
+  // Through a volatile pointer, or the compiler leaves the pairs out.
+  int* volatile number = new int(3);
+  delete number;
+  void* volatile block = std::malloc(10);
+  std::free(block);
+  block = std::aligned_alloc(64, 64);
+  std::free(block);
+  EXPECT_EQ(allocations - before, 3u);
+}
+
+}  // namespace
+}  // namespace trainbench
+
+#else
+
+TEST(NoAllocation, CannotBeCountedHere) {
+  GTEST_SKIP() << "the allocator cannot be replaced in this build";
+}
+
+#endif
