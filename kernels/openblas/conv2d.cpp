@@ -1,168 +1,16 @@
 #include "kernels/ops/conv2d.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "kernels/core/op_table.hpp"
+#include "kernels/openblas/blocks.hpp"
 #include "kernels/openblas/rows.hpp"
 #include "kernels/openblas/sgemm.hpp"
 
 namespace trainbench::openblas {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {  // b > 0; a may be negative.
-  return a > 0 ? (a + b - 1) / b : -(-a / b);
-}
-
-struct Span {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return std::max<std::int64_t>(end - begin, 0); }
-};
-
-// A convolution whose zero padding may differ from what a Window says: reads `in`, writes `out`.
-struct Geometry {
-  std::int64_t batch, in_height, in_width, in_channels, out_height, out_width, out_channels;
-  std::int64_t size, stride, pad_top, pad_left;
-
-  std::int64_t window_length() const { return size * in_channels; }  // Of one row of a window.
-  std::int64_t input_row() const { return in_width * in_channels; }
-  std::int64_t output_row() const { return out_width * out_channels; }
-  std::int64_t expanded_row() const { return out_width * window_length(); }
-  RowWindows row_windows() const {
-    return {in_width, in_channels, out_width, size, stride, pad_left};
-  }
-  // Output rows whose windows have row r on an input row within `inputs`.
-  Span outputs(std::int64_t r, Span inputs) const {
-    const auto output = [&](std::int64_t input) {
-      return std::clamp<std::int64_t>(ceil_div(input + pad_top - r, stride), 0, out_height);
-    };
-    return {output(inputs.begin), output(inputs.end)};
-  }
-  // The input row under row r of the windows of an output row; may lie in the padding.
-  std::int64_t input(std::int64_t output, std::int64_t r) const {
-    return output * stride + r - pad_top;
-  }
-  bool pointwise() const { return size == 1 && stride == 1; }
-
-  // Multiply-adds of the products of one pass, times two. Rows of taps outside the image are
-  // skipped, columns of taps outside are not.
-  double flops() const {
-    std::int64_t rows = 0;
-    for (std::int64_t r = 0; r < size; ++r) rows += outputs(r, {0, in_height}).size();
-    return 2.0 * static_cast<double>(batch * rows * out_width) *
-           static_cast<double>(window_length() * out_channels);
-  }
-};
-
-Geometry forward_geometry(const Conv2d::Problem& p) {
-  if (p.window.size == 1 && p.window.stride == 1) {
-    // The pixels of the whole batch are alike: one tall image of one column.
-    const std::int64_t pixels = p.batch * p.height * p.width;
-    return {1, pixels, 1, p.in_channels, pixels, 1, p.out_channels, 1, 1, 0, 0};
-  }
-  return {p.batch,
-          p.height,
-          p.width,
-          p.in_channels,
-          p.out_height(),
-          p.out_width(),
-          p.out_channels,
-          p.window.size,
-          p.window.stride,
-          p.window.pad_before(p.height),
-          p.window.pad_before(p.width)};
-}
-
-// For stride 1: dx is the convolution of dy with the weights turned by 180 degrees.
-Geometry turned(const Geometry& g) {
-  return {g.batch,
-          g.out_height,
-          g.out_width,
-          g.out_channels,
-          g.in_height,
-          g.in_width,
-          g.in_channels,
-          g.size,
-          1,
-          g.size - 1 - g.pad_top,
-          g.size - 1 - g.pad_left};
-}
-
-std::int64_t level2_cache_bytes() {
-  constexpr long kUnknown = 256 << 10;
-  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return bytes > 0 ? bytes : kUnknown;
-}
-
-// How work on `batch` images of `rows` rows is cut: items are bands of rows of one image, or whole
-// images; a block is one band or up to `group` images.
-struct Tiling {
-  std::int64_t batch, rows, bands, group;
-  std::int64_t grain;  // Items that are worth a thread.
-
-  std::int64_t items() const { return batch * bands; }
-  std::int64_t longest_band() const { return ceil_div(rows, bands); }
-};
-
-// `row_width` in pixels, `row_bytes` of scratch, `flops` of the whole.
-Tiling tile(std::int64_t batch, std::int64_t rows, std::int64_t row_width, std::int64_t row_bytes,
-            double flops, int threads) {
-  // sgemm is near its best from some 256 rows on; more than L2 holds slows the copies.
-  constexpr std::int64_t kPixels = 256, kFewest = 64;
-  constexpr double kFlopsPerThread = 2e5;  // Some microseconds.
-  const std::int64_t fitting = std::max<std::int64_t>(level2_cache_bytes() / 2 / row_bytes, 1);
-  const std::int64_t block_rows =
-      std::clamp<std::int64_t>(std::min(fitting, kPixels / row_width), 1, rows * batch);
-  Tiling t{batch, rows, ceil_div(rows, std::min(block_rows, rows)), 1, 1};
-  // Few items are cut further where that lets the threads share them evenly.
-  const auto uneven = [&] { return t.items() % threads != 0 && t.items() < 8 * threads; };
-  while (uneven() && t.bands < rows && rows / (t.bands + 1) * row_width >= kFewest) ++t.bands;
-  if (t.bands == 1) t.group = std::max<std::int64_t>(block_rows / rows, 1);
-  const double item_flops = std::max(flops / static_cast<double>(t.items()), 1.0);
-  t.grain = std::max<std::int64_t>(static_cast<std::int64_t>(kFlopsPerThread / item_flops), 1);
-  return t;
-}
-
-struct Block {
-  std::int64_t first_image, images;
-  Span rows;
-};
-
-// Calls body(block) for the blocks of items begin .. end - 1.
-template <class Body>
-void for_blocks(const Tiling& t, std::int64_t begin, std::int64_t end, const Body& body) {
-  if (t.bands > 1) {
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t band = item % t.bands;
-      body(Block{item / t.bands, 1, {t.rows * band / t.bands, t.rows * (band + 1) / t.bands}});
-    }
-    return;
-  }
-  const std::int64_t blocks = ceil_div(end - begin, t.group);
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const std::int64_t first = begin + (end - begin) * i / blocks;
-    body(Block{first, begin + (end - begin) * (i + 1) / blocks - first, {0, t.rows}});
-  }
-}
-
-// Rows of several images in the order of the products: row by row, in a row image by image. Rows
-// may come in `stride` sequences, one after the other, so that every stride-th row is a neighbour.
-struct RowOrder {
-  std::int64_t images, row_length, stride;
-  Span rows;
-
-  std::int64_t capacity() const { return stride * per_phase() * images * row_length; }
-  std::int64_t offset(std::int64_t row, std::int64_t image = 0) const {
-    const std::int64_t i = row - rows.begin;
-    return ((i % stride * per_phase() + i / stride) * images + image) * row_length;
-  }
-
- private:
-  std::int64_t per_phase() const { return ceil_div(rows.size(), stride); }
-};
 
 // Memory for one thread's blocks, in floats.
 struct ThreadScratch {
@@ -187,19 +35,12 @@ class OpenBlasConv2d final : public Conv2d {
         data_(forward_.stride == 1 ? turned(forward_) : forward_),
         by_output_(tile_outputs(forward_)),
         by_input_(forward_.stride == 1 ? tile_outputs(data_) : tile_inputs(forward_)) {
-    expanded_floats_ = aligned(expanded_capacity(forward_, by_output_));
-    output_floats_ = aligned(by_output_.longest_band() * by_output_.group * forward_.output_row());
+    reserve_outputs(forward_, by_output_);
     if (inference_) return;
     if (forward_.stride == 1) {
-      expanded_floats_ = std::max(expanded_floats_, aligned(expanded_capacity(data_, by_input_)));
-      output_floats_ = std::max(
-          output_floats_, aligned(by_input_.longest_band() * by_input_.group * data_.output_row()));
+      reserve_outputs(data_, by_input_);
     } else {
-      const std::int64_t band = by_input_.longest_band(), group = by_input_.group;
-      const std::int64_t outputs = ceil_div(band + forward_.size, forward_.stride) + 1;
-      expanded_floats_ = std::max(
-          expanded_floats_, aligned((band + forward_.stride) * group * forward_.expanded_row()));
-      output_floats_ = std::max(output_floats_, aligned(outputs * group * forward_.output_row()));
+      reserve_inputs();
     }
   }
 
@@ -235,29 +76,21 @@ class OpenBlasConv2d final : public Conv2d {
   // Every thread sums its blocks apart, the first one in place; then all are added in the order of
   // the threads, so that results repeat exactly.
   void backward_weights(Tensor x, Tensor dy, Tensor dw, Tensor dbias) override {
-    const std::int64_t used = team_.parts(by_output_.items(), by_output_.grain);
-    team_.parallel_for(by_output_.items(), by_output_.grain,
+    const Tiling& tiling = by_output_;
+    team_.parallel_for(tiling.items(), tiling.grain,
                        [&](std::int64_t begin, std::int64_t end, int t) {
                          float* weights = t == 0 ? dw.f32() : partial_gradient(t);
                          float* biases = t == 0 ? dbias.f32() : weights + weight_floats();
                          fill_rows(nullptr, 1, weight_floats(), weights);
-                         if (dbias.data != nullptr)
+                         if (dbias.data != nullptr) {
                            fill_rows(nullptr, 1, forward_.out_channels, biases);
-                         for_blocks(by_output_, begin, end, [&](const Block& block) {
+                         }
+                         for_blocks(tiling, begin, end, [&](const Block& block) {
                            add_block_gradient(block, x.f32(), dy.f32(), t, weights,
                                               dbias.data != nullptr ? biases : nullptr);
                          });
                        });
-    constexpr std::int64_t kGrain = 1 << 14;
-    team_.parallel_for(weight_floats(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-      for (int t = 1; t < used; ++t) {
-        add(partial_gradient(t) + begin, end - begin, dw.f32() + begin);
-      }
-    });
-    if (dbias.data == nullptr) return;
-    for (int t = 1; t < used; ++t) {
-      add(partial_gradient(t) + weight_floats(), forward_.out_channels, dbias.f32());
-    }
+    add_partial_gradients(static_cast<int>(team_.parts(tiling.items(), tiling.grain)), dw, dbias);
   }
 
  private:
@@ -272,11 +105,23 @@ class OpenBlasConv2d final : public Conv2d {
     const std::int64_t row_floats = g.expanded_row() + g.output_row() / g.stride;
     return tile(g.batch, g.in_height, g.out_width, 4 * row_floats, g.flops(), team_.size());
   }
-  // Of the largest block.
-  static std::int64_t expanded_capacity(const Geometry& g, const Tiling& t) {
-    if (g.pointwise()) return 0;
-    const std::int64_t rows = std::min((t.longest_band() - 1) * g.stride + g.size, g.in_height);
-    return RowOrder{t.group, g.expanded_row(), g.stride, {0, rows}}.capacity();
+  void reserve(std::int64_t expanded, std::int64_t outputs) {
+    expanded_floats_ = std::max(expanded_floats_, aligned(expanded));
+    output_floats_ = std::max(output_floats_, aligned(outputs));
+  }
+  // For the largest block of output rows and the input rows that its windows meet.
+  void reserve_outputs(const Geometry& g, const Tiling& t) {
+    const std::int64_t rows = t.longest_band();
+    const std::int64_t inputs = std::min((rows - 1) * g.stride + g.size, g.in_height);
+    const RowOrder expanded{t.group, g.expanded_row(), g.stride, {0, inputs}};
+    reserve(g.pointwise() ? 0 : expanded.capacity(), rows * t.group * g.output_row());
+  }
+  // For the largest block of input rows and the output rows whose windows meet them.
+  void reserve_inputs() {
+    const std::int64_t rows = by_input_.longest_band(), group = by_input_.group;
+    const std::int64_t outputs = ceil_div(rows + forward_.size, forward_.stride) + 1;
+    const RowOrder expanded{group, forward_.expanded_row(), forward_.stride, {0, rows}};
+    reserve(expanded.capacity(), outputs * group * forward_.output_row());
   }
 
   ThreadScratch thread_scratch(int thread) const {
@@ -290,6 +135,20 @@ class OpenBlasConv2d final : public Conv2d {
   std::int64_t gradient_floats() const { return aligned(weight_floats() + forward_.out_channels); }
   float* partial_gradient(int thread) const {
     return turned_weights() + aligned(weight_floats()) + (thread - 1) * gradient_floats();
+  }
+
+  // Adds the sums of threads 1 .. threads - 1 to those of thread 0.
+  void add_partial_gradients(int threads, Tensor dw, Tensor dbias) {
+    constexpr std::int64_t kGrain = 1 << 14;
+    team_.parallel_for(weight_floats(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+      for (int t = 1; t < threads; ++t) {
+        add(partial_gradient(t) + begin, end - begin, dw.f32() + begin);
+      }
+    });
+    if (dbias.data == nullptr) return;
+    for (int t = 1; t < threads; ++t) {
+      add(partial_gradient(t) + weight_floats(), forward_.out_channels, dbias.f32());
+    }
   }
 
   // turned[size-1-r][size-1-s][o][i] = w[r][s][i][o].

@@ -33,11 +33,12 @@ struct Range {
   }
 };
 
-// Chooses the grid whose largest piece is cheapest, in multiply-adds. A piece packs its share of
-// both factors, which costs as much as some 20 multiply-adds an element; each thread beyond the
-// first adds some 2e4 (a microsecond's worth) for waking and waiting.
+// Chooses the grid whose largest piece is cheapest, in multiply-adds of which a core does some 1e11
+// a second. A piece packs its share of both factors, which costs as much as some 20 an element.
+// Pieces side by side write neighbouring cache lines of every row of c, which cores then take from
+// each other. Several threads must be woken and waited for.
 Grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t k, int threads) {
-  constexpr double kPacking = 20, kForkJoin = 2e4;
+  constexpr double kPacking = 20, kSharedRow = 8e3, kForkJoin = 1e5;
   const auto longest = [](std::int64_t extent, std::int64_t parts) {
     const std::int64_t steps = (extent + Range::kStep - 1) / Range::kStep;
     return static_cast<double>(std::min((steps + parts - 1) / parts * Range::kStep, extent));
@@ -48,7 +49,8 @@ Grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t k, int threads) {
     for (std::int64_t columns = 1; rows * columns <= threads; ++columns) {
       const double height = longest(m, rows), width = longest(n, columns);
       const double cost = static_cast<double>(k) * (height * width + kPacking * (height + width)) +
-                          kForkJoin * static_cast<double>(rows * columns > 1);
+                          (columns > 1 ? kSharedRow * height : 0) +
+                          (rows * columns > 1 ? kForkJoin : 0);
       if (cost < best_cost) {
         best_cost = cost;
         best = {rows, columns};
@@ -90,7 +92,7 @@ class OpenBlasDense final : public Dense {
     const Problem& p = problem();
     const float* dz = p.relu ? static_cast<const float*>(state()) : dy.f32();
     if (p.relu || p.bias) {
-      constexpr std::int64_t kGrain = 1 << 15;  // Elements that are not worth another thread.
+      constexpr std::int64_t kGrain = 1 << 14;  // Elements that are not worth another thread.
       const std::int64_t grain = std::max<std::int64_t>(Range::kStep, kGrain / p.batch);
       team_.parallel_for(p.out_features, grain, [&](std::int64_t begin, std::int64_t end, int) {
         bias_gradient(begin, end, dy.f32(), y.f32(), dbias.f32());

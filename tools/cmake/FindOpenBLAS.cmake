@@ -9,9 +9,12 @@
 find_path(OpenBLAS_INCLUDE_DIR openblas_config.h
           PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial openblas
           DOC "Folder with OpenBLAS's cblas.h and openblas_config.h")
-# Fedora: openblasp has threads, openblaso OpenMP, openblas neither.
+# Fedora: openblasp has threads, openblaso OpenMP, openblas neither. The library of the prefix that
+# has the headers goes before others.
+string(REGEX REPLACE "/include(/.*)?$" "" prefix "${OpenBLAS_INCLUDE_DIR}")
 find_library(OpenBLAS_LIBRARY NAMES openblasp openblas openblaso NAMES_PER_DIR
-             PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial openblas
+             HINTS "${prefix}"
+             PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial openblas lib64 lib
              DOC "OpenBLAS's library")
 
 set(OpenBLAS_PROBLEM "")
