@@ -107,7 +107,7 @@ LossResult softmax_forward(std::int64_t batch, std::int64_t classes, const float
     for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(row[c] - maximum);
     const bool valid = labels[b] >= 0 && labels[b] < classes;
     result.loss +=
-        valid ? maximum + std::log(sum) - row[labels[b]] : std::numeric_limits<double>::quiet_NaN();
+        valid ? maximum - row[labels[b]] + std::log(sum) : std::numeric_limits<double>::quiet_NaN();
     result.correct += labels[b] == best ? 1 : 0;
     predicted[b] = static_cast<std::int32_t>(best);
     for (std::int64_t c = 0; c < classes; ++c) {
