@@ -91,6 +91,7 @@ void run_model_row(benchmark::State& state, Session& session, const ModelRow& ro
   const std::int64_t steps = epoch ? epoch_steps : static_cast<std::int64_t>(state.max_iterations);
   std::span<const StepMetrics> metrics;
   double seconds = 0;
+  session.hygiene().restart();
   while (state.KeepRunningBatch(epoch ? 1 : state.max_iterations)) {
     const auto start = std::chrono::steady_clock::now();
     prepared.program->train(prepared.order, 0, steps);

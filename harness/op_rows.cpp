@@ -39,6 +39,7 @@ void run_op_row(benchmark::State& state, Session& session, const OpRow& row,
       session.prepared<PreparedOp>(name, [&] { return prepare(session, row, backend, precision); });
   OpCase& op_case = *prepared.op_case;
   op_case.reset();
+  session.hygiene().restart();
   const double seconds =
       time_calls(state, session.device(backend), prepared.call_seconds, [&] { op_case.run(); });
   const Work work = row.problem->work(row.pass);

@@ -13,11 +13,12 @@ namespace trainbench {
 // Returns the last measured seconds per call.
 double warm_up(Device& device, const std::function<void()>& call, double limit_seconds = 0.25);
 
-// Times `call` for as many iterations as Google Benchmark asks, rounded up to whole batches that
-// last some 20 us, so that reading the clock costs little. Reports the device's time to Google
-// Benchmark as manual time; `estimate` is seconds per call, as from warm_up. Returns the mean
-// seconds per call. Beyond the timed calls it spends nothing, so Google Benchmark, which stops once
-// the reported time reaches its minimum, bounds the row's wall time.
+// Times `call` for exactly as many iterations as Google Benchmark asks, in batches that last some
+// 20 us, so that reading the clock costs little; a last batch is smaller, since repetitions must
+// not differ in their number of iterations (its checked library aborts). Reports the device's time
+// to Google Benchmark as manual time; `estimate` is seconds per call, as from warm_up. Returns the
+// mean seconds per call. Beyond the timed calls it spends nothing, so Google Benchmark, which stops
+// once the reported time reaches its minimum, bounds the row's wall time.
 template <class Call>
 double time_calls(benchmark::State& state, Device& device, double estimate, Call&& call) {
   constexpr double kBatchSeconds = 20e-6;
@@ -27,14 +28,17 @@ double time_calls(benchmark::State& state, Device& device, double estimate, Call
   const auto stopwatch = device.make_stopwatch();
   double total = 0;
   benchmark::IterationCount calls = 0;
-  while (state.KeepRunningBatch(batch)) {
+  const auto next = [&] {
+    return std::clamp<benchmark::IterationCount>(state.max_iterations - calls, 1, batch);
+  };
+  for (auto count = next(); state.KeepRunningBatch(count); count = next()) {
     stopwatch->start();
-    for (benchmark::IterationCount i = 0; i < batch; ++i) call();
+    for (benchmark::IterationCount i = 0; i < count; ++i) call();
     stopwatch->stop();
     const double seconds = stopwatch->seconds();
     state.SetIterationTime(seconds);
     total += seconds;
-    calls += batch;
+    calls += count;
   }
   return calls > 0 ? total / static_cast<double>(calls) : 0;
 }

@@ -271,6 +271,16 @@ class Contents(Folder):
         run(*flags, "--benchmark_enable_random_interleaving=true")
         self.assertEqual(len(self.rows()), 7)
 
+    def test_real_rows_can_be_repeated_and_interleaved(self):
+        program = os.path.join(os.environ["TRAINBENCH_BUILD"], "bench_layers")
+        status = subprocess.run(
+            [program, "--benchmark_filter=op/(relu|softmax_cross_entropy)/",
+             "--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=true",
+             "--benchmark_min_time=0.001", f"--benchmark_out={self.out}"], env=environment(),
+            capture_output=True).returncode
+        self.assertEqual(status, 0)
+        self.assertGreater(len(self.rows()), 14)
+
     def test_compare_reads_results(self):
         if not os.path.exists(COMPARE):
             self.skipTest("compare.py is not installed")
