@@ -274,12 +274,12 @@ class Contents(Folder):
     def test_real_rows_can_be_repeated_and_interleaved(self):
         program = os.path.join(os.environ["TRAINBENCH_BUILD"], "bench_layers")
         status = subprocess.run(
-            [program, "--benchmark_filter=op/(relu|softmax_cross_entropy)/",
+            [program, "--benchmark_filter=op/relu/.*elements:4096",
              "--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=true",
              "--benchmark_min_time=0.001", f"--benchmark_out={self.out}"], env=environment(),
             capture_output=True).returncode
         self.assertEqual(status, 0)
-        self.assertGreater(len(self.rows()), 14)
+        self.assertGreaterEqual(len(self.rows()), 7)
 
     def test_compare_reads_results(self):
         if not os.path.exists(COMPARE):
