@@ -3,7 +3,6 @@
 #include "harness/op_suite.hpp"
 #include "harness/program.hpp"
 #include "harness/row_checks.hpp"
-#include "kernels/ops/gather.hpp"
 
 namespace trainbench {
 namespace {
@@ -22,13 +21,6 @@ void for_owners(const Session& session, const OpProblem& problem, Tier tier, Mak
   }
 }
 
-std::int64_t batch_of(const std::vector<std::string>& axes) {
-  const std::string prefix = "batch:";
-  return !axes.empty() && axes.front().starts_with(prefix)
-             ? std::stoll(axes.front().substr(prefix.size()))
-             : 0;
-}
-
 void add_op_rows(const Session& session, std::vector<Row>& rows) {
   for (const OpSuite& suite : make_op_suites()) {
     const auto shared = std::make_shared<const OpSuite>(suite);
@@ -40,7 +32,7 @@ void add_op_rows(const Session& session, std::vector<Row>& rows) {
                        check_op(running, *shared, backend, precision, pass);
                      };
                      rows.push_back(make_op_row({"op", suite.op, point.problem, pass, point.axes,
-                                                 tier, batch_of(point.axes), check},
+                                                 tier, point.batch, check},
                                                 backend, precision));
                    });
       }
@@ -55,14 +47,7 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
   const std::int64_t batch = entry.default_batch;
   std::vector<std::string> names = {axis("batch", batch)};
   for (const ModelAxis& value : axes) names.push_back(axis(value.name, value.value));
-  std::vector<StepOp> ops = step_ops(spec, batch);
-  ops.insert(ops.begin(), {"gather",
-                           make_problem<Gather>({.batch = batch,
-                                                 .count = 100 * batch,
-                                                 .features = spec.sample.elements(),
-                                                 .classes = spec.classes()}),
-                           {Pass::kForward}});
-  for (const StepOp& op : ops) {
+  for (const StepOp& op : step_ops(spec, batch)) {
     for (const Pass pass : op.passes) {
       for_owners(session, *op.problem, tier,
                  [&](const Backend& backend, Precision precision, Tier row_tier) {

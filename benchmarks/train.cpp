@@ -306,7 +306,7 @@ void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTe
   run.version = probe.version;
   std::cout << "\nTraining on " << name << " (" << probe.version << "), batch "
             << flags.trainer.batch << ", " << flags.threads << " threads\n";
-  check_model(session, flags.point(), backend, flags.trainer.precision);
+  check_model(session, flags.point(), data.train.count(), backend, flags.trainer.precision);
   if (backend.on_host()) run.peak_flops = session.roofs().flops(flags.trainer.precision);
   const PinnedCaller pinned;
   train_model(backend, session.device(backend), spec, data, flags.trainer,

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "harness/step_plan.hpp"
 #include "kernels/core/checks.hpp"
@@ -30,8 +31,9 @@ class LayerwiseProgram final : public Program {
         options_(options),
         converter_(ops_, device) {
     require(options.batch >= 1, "batch must be at least 1, not " + std::to_string(options.batch));
-    require(options.devices == 1 && options.input == Input::kResident,
-            "the layer-by-layer executor runs on one device with resident data");
+    require(options.devices == 1 && options.input == Input::kResident &&
+                (options.launch == Launch::kDefault || options.launch == Launch::kStream),
+            "the layer-by-layer executor runs on one device, with resident data, call by call");
     resize(Block::kCounters, kCounterBytes);
     plan(options.batch, false);
     plan_update();
@@ -49,23 +51,24 @@ class LayerwiseProgram final : public Program {
     }
     order_ = Buffer(device_, static_cast<std::size_t>(count_) * sizeof(std::uint32_t));
     check_order_ = OrderCheck(count_);
+    host_order_.clear();
+    host_order_.reserve(static_cast<std::size_t>(count_));
+    next_step_ = -1;
     bind_all();
   }
 
   void train(std::span<const std::uint32_t> order, std::int64_t first_step,
              std::int64_t steps) override {
     if (count_ == 0) throw std::logic_error("train() needs load() first");
-    check_order_(order, first_step, steps);
+    use_order(order, first_step, steps);
     reserve_metrics(queued_.size() + static_cast<std::size_t>(steps));
-    device_.upload(order_.data(), order.data(), order.size_bytes());
     const std::int64_t per_epoch = (count_ + options_.batch - 1) / options_.batch;
-    std::int64_t step = first_step % per_epoch;
-    const auto cursor = static_cast<std::uint32_t>(step * options_.batch);
-    device_.upload(at(kTrainingCursor), &cursor, sizeof cursor);
+    go_to_step(first_step % per_epoch);
     for (std::int64_t i = 0; i < steps; ++i) {
       check_stop();
+      const std::int64_t step = std::exchange(next_step_, -1);  // Unknown if the step fails.
       train_step(std::min(options_.batch, count_ - step * options_.batch));
-      step = step + 1 == per_epoch ? 0 : step + 1;
+      next_step_ = step + 1 == per_epoch ? 0 : step + 1;
     }
   }
 
@@ -133,19 +136,23 @@ class LayerwiseProgram final : public Program {
   }
 
   std::vector<Phase> trace(std::span<const std::uint32_t> order, std::int64_t steps) override {
-    require(steps >= 1, "a trace needs steps");
+    const std::int64_t full_batches = count_ / options_.batch;
+    require(steps >= 1 && steps <= full_batches, "a trace takes 1 to " +
+                                                     std::to_string(full_batches) +
+                                                     " steps, the full batches of an epoch");
     trace_.clear();
     trace_position_ = 0;
     const std::size_t queued_before = queued_.size();
     stopwatch_ = device_.make_stopwatch();
     try {
-      train(order, 0, std::min(steps, std::max<std::int64_t>(count_ / options_.batch, 1)));
+      train(order, 0, steps);
+      device_.synchronize();
     } catch (...) {
       stopwatch_.reset();
+      queued_.resize(queued_before);
       throw;
     }
     stopwatch_.reset();
-    device_.synchronize();
     const auto traced = static_cast<double>(queued_.size() - queued_before);
     queued_.resize(queued_before);  // Nobody waits for the results of a trace.
     for (Phase& phase : trace_) phase.seconds /= traced;
@@ -154,20 +161,23 @@ class LayerwiseProgram final : public Program {
 
   std::string label() const override {
     std::map<std::string, std::set<std::string>> implementations;
-    for (const Call& call : full().calls) {
+    std::set<std::string> borrowed;
+    const auto add = [&](const Call& call) {
       const OpTable::Entry* entry = call.problem->find(ops_);
-      if (!entry->borrowed_from.empty()) continue;
-      implementations[entry->op].insert(call.op->implementation(call.pass));
-    }
+      if (entry->borrowed_from.empty()) {
+        implementations[entry->op].insert(call.op->implementation(call.pass));
+      } else {
+        borrowed.insert(entry->borrowed_from + ":" + entry->op);
+      }
+    };
+    for (const Call& call : full().calls) add(call);
+    for (const auto& [batch, gather] : gathers_) add(gather.call);
+    add(update_);
     std::string text = "program=layerwise";
     for (const auto& [op, names] : implementations) {
-      text += ";" + op + "=";
-      for (const std::string& name : names) text += (name == *names.begin() ? "" : "|") + name;
+      text += ";" + op + "=" + join(names, '|');
     }
-    std::string borrowed;
-    for (const std::string& name : ops_.borrowed_ops())
-      borrowed += (borrowed.empty() ? "" : ",") + name;
-    if (!borrowed.empty()) text += ";borrowed=" + borrowed;
+    if (!borrowed.empty()) text += ";borrowed=" + join(borrowed, ',');
     if (full().reorders > 0) text += ";reorders=" + std::to_string(full().reorders);
     return text;
   }
@@ -227,6 +237,39 @@ class LayerwiseProgram final : public Program {
     device_.upload(buffer.data(), zeros.data(), bytes);
   }
 
+  static std::string join(const std::set<std::string>& names, char separator) {
+    std::string text;
+    for (const std::string& name : names)
+      text += (text.empty() ? "" : std::string(1, separator)) + name;
+    return text;
+  }
+
+  // Gathering and updating work on blocks that the executor lays out.
+  static void require_canonical(const OpObject& op, const std::vector<Operand>& operands) {
+    for (const Operand& operand : operands) {
+      if (layout_of(op, operand.name).canonical()) continue;
+      throw Unsupported("the layer-by-layer executor hands " + std::string(operand.name) +
+                        " over in canonical form, not as " + layout_of(op, operand.name).name);
+    }
+  }
+
+  // Checks and copies an order, unless it is the one that is there already.
+  void use_order(std::span<const std::uint32_t> order, std::int64_t first_step,
+                 std::int64_t steps) {
+    if (std::ranges::equal(order, host_order_) && first_step >= 0 && steps >= 0) return;
+    check_order_(order, first_step, steps);
+    device_.upload(order_.data(), order.data(), order.size_bytes());
+    host_order_.assign(order.begin(), order.end());
+  }
+
+  // Puts the device's cursor on a step of the epoch, unless it stands there after the last one.
+  void go_to_step(std::int64_t step) {
+    if (step == next_step_) return;
+    const auto cursor = static_cast<std::uint32_t>(step * options_.batch);
+    device_.upload(at(kTrainingCursor), &cursor, sizeof cursor);
+    next_step_ = step;
+  }
+
   const StepPlan& full() const { return plans_.at({options_.batch, false}); }
 
   // Plans a batch size once; blocks grow as needed.
@@ -274,6 +317,7 @@ class LayerwiseProgram final : public Program {
     for (const Operand& operand : problem->operands(Pass::kUpdate)) {
       update_.operands.push_back({nullptr, operand.shape, operand.type});
     }
+    require_canonical(*update_op_.object, problem->operands(Pass::kUpdate));
     update_.locations = {{Block::kGradients, 0},
                          {Block::kParameters, 0},
                          {Block::kFirstMoments, 0},
@@ -298,6 +342,7 @@ class LayerwiseProgram final : public Program {
     for (const Operand& operand : problem->operands(Pass::kForward)) {
       gather.call.operands.push_back({nullptr, operand.shape, operand.type});
     }
+    require_canonical(*gather.op.object, problem->operands(Pass::kForward));
     gather.call.operands[3].data = at(cursor);
     return gather;
   }
@@ -419,7 +464,9 @@ class LayerwiseProgram final : public Program {
   std::map<std::int64_t, PlannedGather> gathers_, evaluation_gathers_;  // By batch.
   std::int64_t count_ = 0;                                              // Training samples.
   OrderCheck check_order_;
-  std::vector<std::int64_t> queued_;  // Samples of each step since the last wait.
+  std::vector<std::uint32_t> host_order_;  // What order_ holds.
+  std::int64_t next_step_ = -1;            // Where the device's cursor stands; -1: unknown.
+  std::vector<std::int64_t> queued_;       // Samples of each step since the last wait.
   std::vector<RawMetrics> raw_metrics_;
   std::vector<StepMetrics> results_;
   std::unique_ptr<Stopwatch> stopwatch_;  // Only while tracing.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "harness/layerwise_program.hpp"
+#include "harness/roof_share.hpp"
 #include "harness/session.hpp"
 #include "harness/timing.hpp"
 #include "kernels/ops/gather.hpp"
@@ -33,7 +34,6 @@ std::unique_ptr<PreparedModel> prepare(Session& session, const ModelRow& row,
   prepared->spec = row.point.spec();
   prepared->data = &data.get(session, prepared->spec);
   const DatasetView training = prepared->data->train.view();
-  check_model(session, row.point, backend, precision);
   epoch_order(training.count, kSeed, 0, prepared->order);
   prepared->steps_per_epoch = (training.count + row.point.batch - 1) / row.point.batch;
   const auto start = std::chrono::steady_clock::now();
@@ -47,6 +47,8 @@ std::unique_ptr<PreparedModel> prepare(Session& session, const ModelRow& row,
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - start;
   prepared->setup_seconds = setup.count();
   prepared->reset();
+  // After set-up, for which they would otherwise pay what is compiled or loaded only once.
+  check_model(session, row.point, training.count, backend, precision);
   check_program(session, row.point, *prepared->program, training, precision);
   warm_up(session.device(backend), [&] {
     prepared->program->train(prepared->order, 0, 1);
@@ -91,6 +93,7 @@ void run_model_row(benchmark::State& state, Session& session, const ModelRow& ro
   const std::int64_t steps = epoch ? epoch_steps : static_cast<std::int64_t>(state.max_iterations);
   std::span<const StepMetrics> metrics;
   double seconds = 0;
+  if (backend.on_host()) session.roofs();  // Measured before the clock starts.
   session.hygiene().restart();
   while (state.KeepRunningBatch(epoch ? 1 : state.max_iterations)) {
     const auto start = std::chrono::steady_clock::now();
@@ -106,14 +109,16 @@ void run_model_row(benchmark::State& state, Session& session, const ModelRow& ro
   state.counters["loss"] = totals.loss;
   state.counters["accuracy"] = totals.accuracy;
   state.counters["setup_ms"] = 1e3 * prepared.setup_seconds;
-  std::string label = "data=" + prepared.data->train.name + ";device=" +
-                      session.device(backend).name() + ";" + prepared.program->label();
+  std::string label = "data=" + prepared.data->train.name +
+                      ";device=" + session.device(backend).name() + ";" + prepared.program->label();
   if (backend.on_host()) {
-    const double peak = session.roofs().flops(precision);
-    const double percent = 100 * prepared.program->executed_flops() * steps_per_second / peak;
-    state.counters["percent_of_peak"] = percent;
-    label += ";roof=fma";
-    if (percent > 105) label += ";warning=suspect: above its roof";
+    const double executed = prepared.program->executed_flops();
+    const auto share = flops_share(session.roofs(), precision, executed, 1 / steps_per_second);
+    if (share) {
+      state.counters["percent_of_peak"] = share->percent;
+      label += ";roof=" + share->roof;
+      if (share->suspect) label += ";warning=suspect: above its roof";
+    }
   }
   state.SetLabel(label);
 }

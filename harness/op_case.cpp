@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kGuardBytes = 64;
 constexpr std::uint32_t kGuardWord = 0xFEEDC0DE;
 constexpr std::uint32_t kPoisonNan = 0x7FC0DEAD;  // A quiet NaN that no kernel produces.
+constexpr std::int64_t kLargestInteger = 4;       // 2^20 products of such stay exact in fp32.
 constexpr double kMostlyZeros = 0.95;
 constexpr std::int64_t kFewElements = 64;
 
@@ -87,10 +88,19 @@ std::vector<std::int64_t> chosen(std::int64_t elements, std::optional<int> sampl
 
 }  // namespace
 
-void fill_operand(const Operand& operand, std::uint64_t seed, void* host) {
+void fill_operand(const Operand& operand, FillMode mode, std::uint64_t seed, void* host) {
   FillGenerator generator(seed);
   const std::int64_t elements = operand.elements();
   auto* floats = static_cast<float*>(host);
+  const bool is_real =
+      operand.fill.kind == Fill::Kind::kUniform || operand.fill.kind == Fill::Kind::kPositive;
+  if (is_real && mode == FillMode::kInteger) {
+    const std::int64_t lowest = operand.fill.kind == Fill::Kind::kUniform ? -kLargestInteger : 0;
+    for (std::int64_t i = 0; i < elements; ++i) {
+      floats[i] = static_cast<float>(lowest + generator.below(kLargestInteger - lowest + 1));
+    }
+    return;
+  }
   switch (operand.fill.kind) {
     case Fill::Kind::kUniform:
       for (std::int64_t i = 0; i < elements; ++i) floats[i] = 2 * generator.unit() - 1;
@@ -119,24 +129,30 @@ void fill_operand(const Operand& operand, std::uint64_t seed, void* host) {
 void* OpCase::Value::data() const { return buffer.at(kGuardBytes); }
 
 OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem,
-               Pass pass, Precision precision, std::uint64_t fill_seed)
+               Pass pass, Precision precision, FillMode mode)
     : device_(device),
       problem_(std::move(problem)),
       pass_(pass),
       precision_(precision),
       ops_(ops),
       converter_(ops_, device),
+      mode_(mode),
       list_(problem_->operands(pass)) {
   const auto start = std::chrono::steady_clock::now();
-  op_ = create_op(*problem_, ops_, {.device = device, .precision = precision});
+  op_ = problem_->create(ops_, {.device = device, .precision = precision});
   creation_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (op_->state_bytes() != 0) state_ = guarded(op_->state_bytes());
+  if (op_->scratch_bytes() != 0) scratch_ = guarded(op_->scratch_bytes());
+  op_->attach(state_.data() == nullptr ? nullptr : state_.at(kGuardBytes),
+              scratch_.data() == nullptr ? nullptr : scratch_.at(kGuardBytes));
+  poison_scratch();
   for (const Pass earlier : problem_->passes()) {
     if (earlier > pass) break;
     for (const Operand& operand : problem_->operands(earlier)) {
-      if (!values_.contains(operand.name)) add_value(operand, fill_seed + values_.size());
+      if (!values_.contains(operand.name)) add_value(operand, 1 + values_.size());
     }
-    if (earlier != pass) op_.object->run(earlier, bind(earlier));
+    if (earlier != pass) op_->run(earlier, bind(earlier));
   }
   device_.synchronize();
   operands_ = bind(pass);
@@ -151,23 +167,32 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
 }
 
 void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
-  Value value{.operand = operand,
-              .layout = layout_of(*op_.object, operand.name),
-              .buffer = {},
-              .first = {}};
+  Value value{
+      .operand = operand, .layout = layout_of(*op_, operand.name), .buffer = {}, .first = {}};
   const std::size_t bytes = LayoutConverter::bytes(operand, value.layout);
-  value.buffer = Buffer(device_, bytes + 2 * kGuardBytes);
-  const std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord, kGuardWord);
-  device_.upload(value.buffer.data(), guard.data(), kGuardBytes);
-  device_.upload(value.buffer.at(kGuardBytes + bytes), guard.data(), kGuardBytes);
+  value.buffer = guarded(bytes);
   value.first.resize(operand.bytes());
   if (operand.is_read()) {
-    fill_operand(operand, seed, value.first.data());
+    fill_operand(operand, mode_, seed, value.first.data());
     converter_.to_device(operand, value.layout, value.first.data(), value.data());
   } else {
     poison(value);
   }
   values_.emplace(operand.name, std::move(value));
+}
+
+Buffer OpCase::guarded(std::size_t bytes) {
+  Buffer buffer(device_, bytes + 2 * kGuardBytes);
+  const std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord, kGuardWord);
+  device_.upload(buffer.data(), guard.data(), kGuardBytes);
+  device_.upload(buffer.at(kGuardBytes + bytes), guard.data(), kGuardBytes);
+  return buffer;
+}
+
+void OpCase::poison_scratch() {
+  if (scratch_.data() == nullptr) return;
+  const std::vector<std::uint32_t> nans((op_->scratch_bytes() + 3) / 4, kPoisonNan);
+  device_.upload(scratch_.at(kGuardBytes), nans.data(), op_->scratch_bytes());
 }
 
 void OpCase::poison(Value& value) {
@@ -200,28 +225,48 @@ void OpCase::reset() {
 
 std::string OpCase::where() const {
   return std::string(problem_->op()) + " " + std::string(to_string(pass_)) + " " +
-         problem_->describe() + " (" + op_.object->implementation(pass_) + ")";
+         problem_->describe() + " (" + op_->implementation(pass_) + ")";
 }
 
 std::optional<std::string> OpCase::broken_guard() const {
   std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord);
-  for (const auto& [name, value] : values_) {
-    const std::size_t end = kGuardBytes + LayoutConverter::bytes(value.operand, value.layout);
-    for (const std::size_t offset : {std::size_t{0}, end}) {
-      device_.download(guard.data(), value.buffer.at(offset), kGuardBytes);
-      if (!std::ranges::all_of(guard, [](std::uint32_t word) { return word == kGuardWord; })) {
-        return where() + " wrote " + (offset == 0 ? "before" : "behind") + " the operand " + name;
-      }
+  const auto broken = [&](const Buffer& buffer,
+                          const std::string& what) -> std::optional<std::string> {
+    if (buffer.data() == nullptr) return std::nullopt;
+    for (const std::size_t offset : {std::size_t{0}, buffer.bytes() - kGuardBytes}) {
+      device_.download(guard.data(), buffer.at(offset), kGuardBytes);
+      if (std::ranges::all_of(guard, [](std::uint32_t word) { return word == kGuardWord; }))
+        continue;
+      return where() + " wrote " + (offset == 0 ? "before" : "behind") + " " + what;
     }
+    return std::nullopt;
+  };
+  for (const auto& [name, value] : values_) {
+    if (auto message = broken(value.buffer, "the operand " + name)) return message;
+  }
+  if (auto message = broken(state_, "its state")) return message;
+  return broken(scratch_, "its scratch");
+}
+
+// Only where the layout keeps every bit.
+std::optional<std::string> OpCase::changed_input() const {
+  for (const Operand& operand : list_) {
+    const Value& value = values_.find(operand.name)->second;
+    if (operand.is_written() || !value.layout.canonical()) continue;
+    std::vector<std::byte> now(operand.bytes());
+    device_.download(now.data(), value.data(), now.size());
+    if (now != value.first) return where() + " changed its input " + std::string(operand.name);
   }
   return std::nullopt;
 }
 
 std::optional<std::string> OpCase::check(const OpTable& reference, std::optional<int> samples) {
   reset();
+  poison_scratch();
   run();
   device_.synchronize();
   if (auto broken = broken_guard()) return broken;
+  if (auto changed = changed_input()) return changed;
   return compare(reference, samples);
 }
 
@@ -235,8 +280,10 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
     inputs.push_back(
         {values_.find(operand.name)->second.first.data(), operand.shape, operand.type});
   }
-  const double relative = relative_tolerance(precision_, problem_->reduction_length(pass_),
-                                             op_.object->error_factor(pass_));
+  const double relative =
+      relative_tolerance(precision_, problem_->reduction_length(pass_), op_->error_factor(pass_));
+  const bool exact = mode_ == FillMode::kInteger && problem_->exact_on_integers() &&
+                     precision_ == Precision::kFp32 && op_->error_factor(pass_) == 1;
   for (std::size_t output = 0; output < list_.size(); ++output) {
     const Operand& operand = list_[output];
     if (!operand.is_written()) continue;
@@ -252,7 +299,7 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
       largest = std::max(largest, std::abs(want[i]));
       zeros += want[i] == 0 ? 1 : 0;
     }
-    const double allowed = operand.type == DType::kFloat32 ? relative * largest : 0;
+    const double allowed = operand.type == DType::kFloat32 && !exact ? relative * largest : 0;
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const double actual = load(operand, got.data(), indices[i]);
       if (std::abs(actual - want[i]) <= allowed) continue;  // Never true for a NaN.
@@ -272,7 +319,7 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
 }
 
 double OpCase::executed_flops() const {
-  const double executed = op_.object->executed_flops(pass_);
+  const double executed = op_->executed_flops(pass_);
   return executed < 0 ? problem_->work(pass_).flops : executed;
 }
 

@@ -12,27 +12,30 @@
 
 namespace trainbench {
 
-// One pass of one op for one problem, bound to filled operands on one device. Every buffer stands
-// between guard words; outputs start poisoned. Passes that come before the one under test run once,
-// so that state which they leave is there.
+// One pass of one op for one problem, bound to filled operands on one device. Every buffer, state
+// and scratch included, stands between guard words; outputs and scratch start poisoned. Passes that
+// come before the one under test run once, so that state which they leave is there.
 class OpCase {
  public:
   OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem, Pass pass,
-         Precision precision = Precision::kFp32, std::uint64_t fill_seed = 1);
+         Precision precision = Precision::kFp32, FillMode mode = FillMode::kUniform);
+  OpCase(const OpCase&) = delete;
+  OpCase& operator=(const OpCase&) = delete;
 
   // Queues the pass once more. In-out operands go on from where they are.
-  void run() { op_.object->run(pass_, operands_); }
+  void run() { op_->run(pass_, operands_); }
 
   // Puts in-out operands back to their first values and poisons the outputs; waits.
   void reset();
 
   // Runs the pass once from fresh operands and compares the results with the definition: all
   // elements, or a sample of `samples` of each output. Returns what is wrong, or nothing: a wrong
-  // or missing value, one that is not finite, a broken guard, a result of mostly zeros.
+  // or missing value, one that is not finite, a broken guard, a changed input, a result of mostly
+  // zeros. With integer operands, an op that is exact on them must be exact.
   std::optional<std::string> check(const OpTable& reference, std::optional<int> samples = {});
 
   const OpProblem& problem() const { return *problem_; }
-  const OpObject& op() const { return *op_.object; }
+  const OpObject& op() const { return *op_; }
   Pass pass() const { return pass_; }
   // FLOPs that a call really executes.
   double executed_flops() const;
@@ -52,8 +55,11 @@ class OpCase {
 
   void add_value(const Operand& operand, std::uint64_t seed);
   std::vector<Tensor> bind(Pass pass) const;
+  Buffer guarded(std::size_t bytes);
   void poison(Value& value);
+  void poison_scratch();
   std::optional<std::string> broken_guard() const;
+  std::optional<std::string> changed_input() const;
   std::optional<std::string> compare(const OpTable& reference, std::optional<int> samples);
   std::string where() const;
 
@@ -63,14 +69,16 @@ class OpCase {
   Precision precision_;
   OpTable ops_;
   LayoutConverter converter_;
+  FillMode mode_;
   double creation_seconds_ = 0;
-  OwnedOp op_;
+  std::unique_ptr<OpObject> op_;
+  Buffer state_, scratch_;                            // With guards on both sides.
   std::vector<Operand> list_;                         // Of the pass under test.
   std::map<std::string, Value, std::less<>> values_;  // By operand name, over all passes up to it.
   std::vector<Tensor> operands_;
 };
 
-// Fills canonical host memory as the operand's `fill` says.
-void fill_operand(const Operand& operand, std::uint64_t seed, void* host);
+// Fills canonical host memory as the operand's `fill` and the mode say.
+void fill_operand(const Operand& operand, FillMode mode, std::uint64_t seed, void* host);
 
 }  // namespace trainbench

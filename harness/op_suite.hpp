@@ -14,6 +14,7 @@ struct OpPoint {
   std::vector<std::string> axes;  // "batch:100".
   std::shared_ptr<const OpProblem> problem;
   Tier tier = Tier::kFull;
+  std::int64_t batch = 0;  // Samples of one call; 0 where the op knows none.
 };
 
 // An op with the problems it is timed on, and the small odd ones that every backend is checked on

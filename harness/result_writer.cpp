@@ -69,7 +69,8 @@ std::string indented(const std::string& text, const std::string& indent) {
 
 std::string csv_quoted(const std::string& text) {
   std::string quoted = "\"";
-  for (const char c : Json::parse(dump(text)).get<std::string>()) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : Json::parse(dump(text)).get<std::string>())
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "kernels/machine/roofs.hpp"
@@ -17,5 +18,9 @@ struct RoofShare {
 // longer at best, and its share of `seconds`.
 RoofShare roof_share(const Roofs& roofs, Precision precision, double flops, double bytes,
                      double working_set, double seconds);
+
+// The share of computing alone; nothing for a precision whose peak is not known here.
+std::optional<RoofShare> flops_share(const Roofs& roofs, Precision precision, double flops,
+                                     double seconds);
 
 }  // namespace trainbench

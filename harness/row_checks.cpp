@@ -11,6 +11,7 @@
 #include "harness/op_case.hpp"
 #include "kernels/core/threefry.hpp"
 #include "kernels/ops/adam.hpp"
+#include "kernels/ops/gather.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
 
 namespace trainbench {
@@ -21,9 +22,7 @@ constexpr std::uint32_t kStateSeed = 1;
 constexpr int kTrajectorySteps = 5;
 constexpr std::int64_t kSmallBatch = 8, kSmallWidth = 4, kSmallFlatWidth = 32;
 
-void run_check(Session& session, const std::shared_ptr<const OpProblem>& problem,
-               const Backend& backend, Precision precision, Pass pass, std::optional<int> samples) {
-  OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision);
+void check_case(Session& session, OpCase& op_case, std::optional<int> samples) {
   if (const auto wrong = op_case.check(session.reference().ops(), samples)) {
     throw std::runtime_error("check failed: " + *wrong);
   }
@@ -120,22 +119,38 @@ void check_trajectory(Session& session, const ModelPoint& point, const Backend& 
 
 void check_op(Session& session, const OpSuite& suite, const Backend& backend, Precision precision,
               Pass pass) {
-  session.once("op/" + key(backend, precision) + suite.op + "/" + std::string(to_string(pass)),
-               [&] {
-                 for (const auto& problem : suite.checks)
-                   run_check(session, problem, backend, precision, pass, {});
-               });
+  session.once(
+      "op/" + key(backend, precision) + suite.op + "/" + std::string(to_string(pass)), [&] {
+        for (const auto& problem : suite.checks) {
+          for (const FillMode mode : {FillMode::kUniform, FillMode::kInteger}) {
+            if (mode == FillMode::kInteger && !problem->exact_on_integers()) continue;
+            OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision, mode);
+            check_case(session, op_case, {});
+          }
+        }
+      });
 }
+
+void check_case(Session& session, OpCase& op_case) { check_case(session, op_case, kSamples); }
 
 void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
                     const Backend& backend, Precision precision, Pass pass) {
   session.once("shape/" + key(backend, precision) + std::string(problem->op()) + "/" +
                    std::string(to_string(pass)) + "/" + problem->describe(),
-               [&] { run_check(session, problem, backend, precision, pass, kSamples); });
+               [&] {
+                 OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision);
+                 check_case(session, op_case);
+               });
 }
 
 std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
-  std::vector<StepOp> ops;
+  constexpr std::int64_t kGatheredBatches = 20;
+  std::vector<StepOp> ops = {{"gather",
+                              make_problem<Gather>({.batch = batch,
+                                                    .count = kGatheredBatches * batch,
+                                                    .features = spec.sample.elements(),
+                                                    .classes = spec.classes()}),
+                              {Pass::kForward}}};
   const std::vector<Shape> samples = spec.activations();
   bool parameters_below = false;
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
@@ -158,13 +173,17 @@ std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
   return ops;
 }
 
-void check_model(Session& session, const ModelPoint& point, const Backend& backend,
-                 Precision precision) {
+void check_model(Session& session, const ModelPoint& point, std::int64_t samples,
+                 const Backend& backend, Precision precision) {
   const ModelSpec spec = point.spec();
   const OpTable table = backend.ops();
-  for (const StepOp& op : step_ops(spec, point.batch)) {
-    if (op.problem->find(table) == nullptr) continue;  // A backend that only compiles whole models.
-    for (const Pass pass : op.passes) check_at_shape(session, op.problem, backend, precision, pass);
+  for (const std::int64_t batch : {point.batch, samples % point.batch}) {
+    if (batch == 0) continue;
+    for (const StepOp& op : step_ops(spec, batch)) {
+      if (op.problem->find(table) == nullptr) continue;  // It only compiles whole models.
+      for (const Pass pass : op.passes)
+        check_at_shape(session, op.problem, backend, precision, pass);
+    }
   }
   std::string small = "trajectory/" + key(backend, precision) + spec.name;
   for (const ModelAxis& axis : small_relative(point).axes)
@@ -190,13 +209,17 @@ void check_program(Session& session, const ModelPoint& point, Program& program,
   const double tolerance = 1e-5 + 8 * input_epsilon(precision);
   const auto different =
       std::ranges::mismatch(want.predicted, got.predicted).in1 - want.predicted.begin();
-  const bool same = precision != Precision::kFp32 || different == samples;
+  const bool same =
+      precision != Precision::kFp32 || (different == samples && got.correct == want.correct);
   if (std::abs(got.loss_sum - want.loss_sum) <= tolerance * want.loss_sum && same) return;
   std::ostringstream message;
   message.precision(9);
   message << "check failed: " << spec.name << " evaluates " << samples << " samples to a loss of "
           << got.loss_sum << ", should be " << want.loss_sum << " +- " << tolerance * want.loss_sum;
-  if (!same) message << "; sample " << different << " is predicted as another class";
+  if (!same) {
+    message << "; predicts another class for sample " << different << ", " << got.correct
+            << " correctly, not " << want.correct;
+  }
   throw std::runtime_error(message.str());
 }
 

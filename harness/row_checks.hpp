@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "data/models.hpp"
+#include "harness/op_case.hpp"
 #include "harness/op_suite.hpp"
 #include "harness/session.hpp"
 #include "kernels/core/program.hpp"
@@ -16,6 +17,9 @@ namespace trainbench {
 // Every check problem of the suite, in the pass, on the backend, against the definition.
 void check_op(Session& session, const OpSuite& suite, const Backend& backend, Precision precision,
               Pass pass);
+
+// A sample of the outputs of an op that will be timed, at its own shape: the very object.
+void check_case(Session& session, OpCase& op_case);
 
 // A sample of the outputs of one pass at a problem's own shape.
 void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
@@ -30,8 +34,8 @@ struct ModelPoint {
   ModelSpec spec() const { return entry->build(axes); }
 };
 
-// The ops that a training step of the model consists of: those of the layers, the loss and the
-// optimizer, each with the passes that run in a step.
+// The ops that a training step of the model consists of: gathering the batch, the layers, the loss
+// and the optimizer, each with the passes that run in a step.
 struct StepOp {
   std::string name;  // "conv1", "loss", "adam".
   std::shared_ptr<const OpProblem> problem;
@@ -39,10 +43,11 @@ struct StepOp {
 };
 std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch);
 
-// The ops of a step at their shapes, and five training losses at a small batch and width against
+// The ops of a step at their shapes, also those of the shorter last batch of an epoch of `samples`
+// samples, and five training losses at a small batch and width against
 // the reference, within ten times the spread that rounding-sized changes of the weights cause.
-void check_model(Session& session, const ModelPoint& point, const Backend& backend,
-                 Precision precision);
+void check_model(Session& session, const ModelPoint& point, std::int64_t samples,
+                 const Backend& backend, Precision precision);
 
 // `program` in its initial state evaluates up to 32 samples as the reference does.
 void check_program(Session& session, const ModelPoint& point, Program& program,

@@ -177,7 +177,8 @@ class PlanBuilder {
   // Moves on to the next parameter; the first plan settles its form and place.
   void take_slot(const std::string& layer, const Operand& operand, const OpObject& op) {
     if (first_plan_) {
-      const Layout layout = layout_of(op, operand.name);
+      const Layout wanted = layout_of(op, operand.name);
+      const Layout layout = wanted.fp32 ? wanted : Layout{};
       const std::size_t bytes = LayoutConverter::bytes(operand, layout);
       const std::size_t offset =
           slots_.empty() ? 0 : aligned(slots_.back().offset + slots_.back().bytes);

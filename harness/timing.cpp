@@ -10,7 +10,7 @@ namespace trainbench {
 
 double warm_up(Device& device, const std::function<void()>& call, double limit_seconds) {
   using Clock = std::chrono::steady_clock;
-  constexpr double kSteady = 0.05, kShortestMeasurement = 1e-3;
+  constexpr double kSteady = 0.05, kShortestMeasurement = 1e-3, kShortestWarmUp = 10e-3;
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
@@ -31,8 +31,9 @@ double warm_up(Device& device, const std::function<void()>& call, double limit_s
     }
     previous = current;
     current = measure(calls);
-  } while (std::abs(current - previous) > kSteady * current &&
-           seconds_since(begin) < limit_seconds);
+  } while (
+      seconds_since(begin) < limit_seconds &&
+      (seconds_since(begin) < kShortestWarmUp || std::abs(current - previous) > kSteady * current));
   return current;
 }
 

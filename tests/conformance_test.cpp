@@ -74,9 +74,12 @@ TEST_P(Conformance, IsAsDefined) {
   const Case& c = GetParam();
   for (const int threads : thread_counts(*c.backend)) {
     const auto device = c.backend->open_device({.threads = threads});
-    OpCase op_case(c.backend->ops(), *device, c.problem, c.pass, c.precision);
-    const auto wrong = op_case.check(test::find_backend("reference").ops());
-    EXPECT_FALSE(wrong.has_value()) << "with " << threads << " threads: " << *wrong;
+    for (const FillMode mode : {FillMode::kUniform, FillMode::kInteger}) {
+      if (mode == FillMode::kInteger && !c.problem->exact_on_integers()) continue;
+      OpCase op_case(c.backend->ops(), *device, c.problem, c.pass, c.precision, mode);
+      const auto wrong = op_case.check(test::find_backend("reference").ops());
+      EXPECT_FALSE(wrong.has_value()) << "with " << threads << " threads: " << *wrong;
+    }
   }
 }
 
@@ -96,7 +99,7 @@ int round_trips(const Case& c) {
     if (layout.canonical()) continue;
     ++opaque;
     std::vector<float> values(static_cast<std::size_t>(operand.elements())), back(values.size());
-    fill_operand({"x", operand.shape, Role::kInput}, 3, values.data());
+    fill_operand({"x", operand.shape, Role::kInput}, FillMode::kUniform, 3, values.data());
     const Buffer memory(*device, LayoutConverter::bytes(operand, layout));
     converter.to_device(operand, layout, values.data(), memory.data());
     converter.to_host(operand, layout, memory.data(), back.data());

@@ -71,7 +71,7 @@ class Differences {
   void add(const Operand& operand) {
     if (values_.contains(operand.name)) return;
     std::vector<float> values(static_cast<std::size_t>(operand.elements()));
-    fill_operand(operand, values_.size() + 1, values.data());
+    fill_operand(operand, FillMode::kUniform, values_.size() + 1, values.data());
     values_.emplace(operand.name, std::move(values));
   }
   std::vector<Tensor> bind(Pass pass) {

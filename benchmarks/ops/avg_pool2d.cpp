@@ -12,7 +12,8 @@ OpPoint point(std::int64_t batch, std::int64_t size, std::int64_t channels, Wind
        axis("window", window.size), axis("stride", window.stride)},
       make_problem<AvgPool2d>(
           {.batch = batch, .height = size, .width = size, .channels = channels, .window = window}),
-      tier};
+      tier,
+      batch};
 }
 
 std::shared_ptr<const OpProblem> odd(std::int64_t batch, Shape image, Window window) {

@@ -15,7 +15,8 @@ OpPoint point(std::int64_t batch, std::int64_t size, std::int64_t in, std::int64
                                 .in_channels = in,
                                 .out_channels = out,
                                 .window = {kernel, 1, Padding::kSame}}),
-          tier};
+          tier,
+          batch};
 }
 
 std::shared_ptr<const OpProblem> odd(std::int64_t batch, Shape image, std::int64_t out,

@@ -10,7 +10,8 @@ namespace {
 OpPoint point(std::int64_t batch, std::int64_t in, std::int64_t out, Tier tier) {
   return {{axis("batch", batch), axis("in", in), axis("out", out)},
           make_problem<Dense>({.batch = batch, .in_features = in, .out_features = out}),
-          tier};
+          tier,
+          batch};
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ OpSuite gather_suite() {
                             Tier tier) {
     suite.timed.push_back({{axis("batch", batch), axis("count", count), axis("features", features)},
                            problem(batch, count, features),
-                           tier});
+                           tier,
+                           batch});
   };
   add(32, 3200, 784, Tier::kSmoke);
   add(32, 60000, 784, Tier::kDefault);

@@ -21,7 +21,8 @@ OpSuite reorder_suite() {
       suite.timed.push_back({{axis("batch", batch), axis("size", size), axis("channels", channels),
                               to_planar ? "layout:nchw" : "layout:nhwc"},
                              problem({batch, size, size, channels}, to_planar),
-                             tier});
+                             tier,
+                             batch});
     }
   };
   add(8, 16, 16, Tier::kSmoke);

@@ -15,7 +15,7 @@ OpSuite softmax_cross_entropy_suite() {
   OpSuite suite{.op = "softmax_cross_entropy", .timed = {}, .checks = {}};
   const auto add = [&suite](std::int64_t batch, std::int64_t classes, Tier tier) {
     suite.timed.push_back(
-        {{axis("batch", batch), axis("classes", classes)}, problem(batch, classes), tier});
+        {{axis("batch", batch), axis("classes", classes)}, problem(batch, classes), tier, batch});
   };
   add(32, 10, Tier::kSmoke);
   add(100, 10, Tier::kDefault);

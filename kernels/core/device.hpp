@@ -38,6 +38,8 @@ class Device {
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
   virtual void synchronize() = 0;  // Waits for queued work; throws what went wrong in it.
   virtual std::unique_ptr<Stopwatch> make_stopwatch() = 0;
+  // How long a measurement must last at least for the stopwatch to cost little of it.
+  virtual double shortest_measurement() const { return 20e-6; }
 
   static constexpr std::size_t kAlignment = 64;
 };

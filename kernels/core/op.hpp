@@ -85,6 +85,10 @@ struct Fill {
   static Fill zero() { return {Kind::kZero, 0}; }
 };
 
+// How floating operands are filled: as their `fill` says, or with small integers, whose sums and
+// products are exact.
+enum class FillMode { kUniform, kInteger };
+
 struct Operand {
   std::string_view name;
   Shape shape;
@@ -132,7 +136,8 @@ class OpObject {
  public:
   virtual ~OpObject() = default;
 
-  // Queues one pass; does not wait. Operands come in the order in which the op's
+  // Queues one pass; does not wait. `operands` itself is read before this returns and may be other
+  // memory in the next call. Operands come in the order in which the op's
   // `operands(problem, pass)` lists them, each in the layout that `layout` tells.
   virtual void run(Pass pass, std::span<const Tensor> operands) = 0;
 

@@ -59,6 +59,8 @@ class OpProblem {
   virtual std::vector<Operand> operands(Pass pass) const = 0;
   virtual Work work(Pass pass) const = 0;
   virtual std::int64_t reduction_length(Pass pass) const = 0;
+  // Only sums and products of inputs: small integers give exact results, in any order of summation.
+  virtual bool exact_on_integers() const = 0;
   virtual const OpTable::Entry* find(const OpTable& table) const = 0;
   // Throws Unsupported when the table lacks the op.
   virtual std::unique_ptr<OpObject> create(const OpTable& table,
@@ -86,6 +88,9 @@ class TypedOpProblem final : public OpProblem {
   Work work(Pass pass) const override { return Op::work(problem_, pass); }
   std::int64_t reduction_length(Pass pass) const override {
     return Op::reduction_length(problem_, pass);
+  }
+  bool exact_on_integers() const override {
+    return requires { Op::kExactOnIntegers; };
   }
   const OpTable::Entry* find(const OpTable& table) const override { return table.find<Op>(); }
   std::unique_ptr<OpObject> create(const OpTable& table, const OpContext& context) const override {

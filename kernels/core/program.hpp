@@ -61,7 +61,8 @@ class Program {
 
   // Queues `steps` steps, the first being step `first_step` of the epoch that `order` describes: a
   // permutation of 0 .. count - 1. An epoch is ceil(count / batch) steps; its last batch may be
-  // shorter; the order wraps. Does not wait. `order` must stay as it is until wait().
+  // shorter; the order wraps. Does not wait, but for the copy of an order that it has not seen yet.
+  // `order` must stay as it is until wait().
   virtual void train(std::span<const std::uint32_t> order, std::int64_t first_step,
                      std::int64_t steps) = 0;
 
@@ -75,8 +76,9 @@ class Program {
   virtual void import_state(const ModelState& state) = 0;  // Waits.
   virtual ModelState export_state() = 0;                   // Waits.
 
-  // Runs `steps` more steps in separately instrumented form; mean seconds of each phase of a step,
-  // in order. Waits.
+  // Runs `steps` more steps, from the first of the order and at most as many as it has full
+  // batches, in separately instrumented form; mean seconds of each phase of a step, in order.
+  // Waits.
   virtual std::vector<Phase> trace(std::span<const std::uint32_t> order, std::int64_t steps) = 0;
 
   // Facts for labels: "key=value;key=value".

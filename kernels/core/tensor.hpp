@@ -59,6 +59,9 @@ struct Layout {
   std::string name;
   std::size_t bytes = 0;
   std::shared_ptr<const void> handle;
+  // Holds 32-bit floats, all of them the operand's values or zero. Only such a form can hold a
+  // parameter for the whole run: the optimizer goes over its memory element by element.
+  bool fp32 = true;
 
   bool canonical() const { return name.empty(); }
   friend bool operator==(const Layout& a, const Layout& b) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sstream>
+
 #include "kernels/core/checks.hpp"
 #include "kernels/core/op.hpp"
 
@@ -26,7 +28,13 @@ class Adam : public OpObject {
                 p.hyper.epsilon >= 0 && p.hyper.learning_rate >= 0,
             "adam needs betas in [0, 1) and no negative learning rate or epsilon");
   }
-  static std::string describe(const Problem& p) { return std::to_string(p.elements); }
+  static std::string describe(const Problem& p) {
+    const Hyperparameters& h = p.hyper;
+    std::ostringstream text;
+    text << p.elements << " rate " << h.learning_rate << " betas " << h.beta1 << " " << h.beta2
+         << " epsilon " << h.epsilon;
+    return text.str();
+  }
 
   static std::vector<Pass> passes(const Problem&) { return {Pass::kUpdate}; }
   static std::vector<Operand> operands(const Problem& p, Pass) {

@@ -24,6 +24,7 @@ class Conv2d : public OpObject {
     bool bias = true;
   };
   static constexpr std::string_view kName = "conv2d";
+  static constexpr bool kExactOnIntegers = true;
   static constexpr std::string_view kLayerType = "Conv2D";
 
   static Problem problem(const Config& config, std::int64_t batch, const Shape& sample) {

@@ -19,6 +19,7 @@ class Dense : public OpObject {
     bool relu = false, bias = true;
   };
   static constexpr std::string_view kName = "dense";
+  static constexpr bool kExactOnIntegers = true;
   static constexpr std::string_view kLayerType = "Dense";
 
   static Problem problem(const Config& config, std::int64_t batch, const Shape& sample) {

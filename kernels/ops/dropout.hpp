@@ -36,7 +36,8 @@ class Dropout : public OpObject {
             "dropout needs a rate from 0 to 1, not " + std::to_string(p.rate));
   }
   static std::string describe(const Problem& p) {
-    return std::to_string(p.elements) + " rate " + std::to_string(p.rate);
+    return std::to_string(p.elements) + " rate " + std::to_string(p.rate) + " seed " +
+           std::to_string(p.seed) + " layer " + std::to_string(p.layer);
   }
 
   // Elements whose word is below this are dropped: floor(rate * 2^32). 2^32, for rate 1, does not

@@ -25,7 +25,8 @@ class Gather : public OpObject {
             "batch " + std::to_string(p.batch) + " > " + std::to_string(p.count) + " samples");
   }
   static std::string describe(const Problem& p) {
-    return to_string(Shape{p.batch, p.features}) + " of " + std::to_string(p.count);
+    return to_string(Shape{p.batch, p.features}) + " of " + std::to_string(p.count) + ", " +
+           std::to_string(p.classes) + " classes";
   }
 
   static std::vector<Pass> passes(const Problem&) { return {Pass::kForward}; }

@@ -21,6 +21,7 @@ class MaxPool2d : public OpObject {
     Window window = {2, 2, Padding::kValid};
   };
   static constexpr std::string_view kName = "max_pool2d";
+  static constexpr bool kExactOnIntegers = true;
   static constexpr std::string_view kLayerType = "MaxPooling2D";
 
   static Problem problem(const Config& config, std::int64_t batch, const Shape& sample) {

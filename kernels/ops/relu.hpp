@@ -13,6 +13,7 @@ class Relu : public OpObject {
   };
   struct Config {};
   static constexpr std::string_view kName = "relu";
+  static constexpr bool kExactOnIntegers = true;
   static constexpr std::string_view kLayerType = "ReLU";
 
   static Problem problem(const Config&, std::int64_t batch, const Shape& sample) {

@@ -18,6 +18,7 @@ class Reorder : public OpObject {
     Layout from, to;
   };
   static constexpr std::string_view kName = "reorder";
+  static constexpr bool kExactOnIntegers = true;
 
   static void validate(const Problem& p) {
     require(p.shape.elements() >= 1, "reorder needs elements");
