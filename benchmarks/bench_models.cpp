@@ -56,10 +56,13 @@ std::vector<Row> model_program_rows(const Session& session) {
     for (const auto& backend : session.backends()) {
       if (!can_train(*backend, spec)) continue;
       for (const Precision precision : backend->precisions()) {
-        for (const ModelRow& row : {ModelRow{"step", point, 0, plan.step},
-                                    ModelRow{"epoch", point, kShortEpoch, plan.short_epoch},
-                                    ModelRow{"epoch", point, 0, plan.epoch}}) {
-          rows.push_back(make_model_row(row, *backend, precision, data));
+        for (const ProgramVariant& variant : backend->variants()) {
+          for (const ModelRow& row :
+               {ModelRow{"step", point, 0, plan.step, variant},
+                ModelRow{"epoch", point, kShortEpoch, plan.short_epoch, variant},
+                ModelRow{"epoch", point, 0, plan.epoch, variant}}) {
+            rows.push_back(make_model_row(row, *backend, precision, data));
+          }
         }
       }
     }

@@ -1,6 +1,5 @@
 // The published scripts' run: trains a model for some epochs, tells its losses and accuracies as it
 // goes, tests it, and places this machine on the published ladder; or compares backends.
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +17,7 @@
 #include "harness/result_writer.hpp"
 #include "harness/row_checks.hpp"
 #include "harness/session.hpp"
+#include "harness/signals.hpp"
 #include "harness/text.hpp"
 #include "harness/trainer.hpp"
 #include "kernels/core/stop.hpp"
@@ -59,10 +59,13 @@ struct Run {
   TrainingResult result;
   double peak_flops = 0;  // FMA peak of the host, per second; 0 for another device.
 
-  double epoch_seconds() const {
+  double first_seconds() const { return result.epochs.front().seconds; }
+  // Mean of the epochs after the first, which may still pay for set-up; of that one if it is alone.
+  double steady_seconds() const {
+    if (result.epochs.size() == 1) return first_seconds();
     double sum = 0;
     for (const EpochResult& epoch : result.epochs) sum += epoch.seconds;
-    return sum / static_cast<double>(std::max<std::size_t>(result.epochs.size(), 1));
+    return (sum - first_seconds()) / static_cast<double>(result.epochs.size() - 1);
   }
 };
 
@@ -181,18 +184,20 @@ void print_test(const TrainingResult& result, const Dataset& test) {
 
 void print_comparison(const std::vector<Run>& runs) {
   std::cout << "\n"
-            << format("%-14s%12s%12s%12s%12s%10s", "backend", "set-up s", "s/epoch", "evaluate s",
-                      "total s", "test acc")
+            << format("%-12s%10s%11s%10s%12s%10s%10s", "backend", "set-up s", "1st epoch",
+                      "s/epoch", "evaluate s", "total s", "test acc")
             << "\n";
   for (const Run& run : runs) {
-    std::cout << format("%-14s%12.2f%12.3f%12.3f%12.2f%10.4f", run.backend.c_str(),
-                        run.result.setup_seconds, run.epoch_seconds(), run.result.evaluate_seconds,
-                        run.result.total_seconds, run.result.test.accuracy)
+    std::cout << format("%-12s%10.2f%11.3f%10.3f%12.3f%10.2f%10.4f", run.backend.c_str(),
+                        run.result.setup_seconds, run.first_seconds(), run.steady_seconds(),
+                        run.result.evaluate_seconds, run.result.total_seconds,
+                        run.result.test.accuracy)
               << "\n";
   }
   for (std::size_t i = 1; i < runs.size(); ++i) {
     std::cout << format("%s takes %.2f times as long per epoch as %s\n", runs[i].backend.c_str(),
-                        runs[i].epoch_seconds() / runs[0].epoch_seconds(), runs[0].backend.c_str());
+                        runs[i].steady_seconds() / runs[0].steady_seconds(),
+                        runs[0].backend.c_str());
   }
 }
 
@@ -212,7 +217,7 @@ void print_ladder(const TrainFlags& flags, const std::vector<Run>& runs) {
     rungs.push_back({time.seconds_per_epoch, time.machine});
   }
   for (const Run& run : runs) {
-    rungs.push_back({run.epoch_seconds(), "this machine, " + run.backend + "  <--"});
+    rungs.push_back({run.steady_seconds(), "this machine, " + run.backend + "  <--"});
   }
   std::ranges::stable_sort(rungs, {}, &Rung::seconds);
   std::cout << "\nPublished ladder, seconds per epoch. " << published.note << "\n";
@@ -242,9 +247,12 @@ nlohmann::ordered_json to_json(const Run& run, std::int64_t samples, const Train
                                      {"evaluate_seconds", run.result.evaluate_seconds},
                                      {"total_seconds", run.result.total_seconds},
                                      {"predicted", run.result.predicted}};
-  if (run.peak_flops > 0 && !run.result.epochs.empty()) {
+  if (run.result.epochs.empty()) return document;
+  document["first_epoch_seconds"] = run.first_seconds();
+  document["steady_epoch_seconds"] = run.steady_seconds();
+  if (run.peak_flops > 0) {
     const double steps = static_cast<double>(samples) / static_cast<double>(flags.trainer.batch);
-    const double flops = run.result.executed_flops * steps / run.epoch_seconds();
+    const double flops = run.result.executed_flops * steps / run.steady_seconds();
     document["percent_of_peak"] = 100 * flops / run.peak_flops;
   }
   return document;
@@ -408,18 +416,11 @@ int run_train(int argc, char** argv) {
   return train(flags);
 }
 
-// Ctrl-C stops at the next step and keeps what was reached; a second one ends the program at once.
-void stop_on_signal(int signal_number) {
-  request_stop();
-  signal(signal_number, SIG_DFL);
-}
-
 }  // namespace
 }  // namespace trainbench
 
 int main(int argc, char** argv) {
-  signal(SIGINT, trainbench::stop_on_signal);
-  signal(SIGTERM, trainbench::stop_on_signal);
+  trainbench::stop_on_signals();
   try {
     return trainbench::run_train(argc, argv);
   } catch (const std::exception& error) {

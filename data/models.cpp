@@ -99,10 +99,14 @@ const std::vector<ModelEntry>& models() {
       {"cifar10_cnn",
        100,
        {{{"width", 32}}},
+       8,
+       4,
        [](const ModelAxes& axes) { return cifar10_cnn(axes[0].value); }},
       {"mnist_mlp",
        32,
        {{{"depth", 1}, {"width", 128}}, {{"depth", 2}, {"width", 1000}}},
+       32,
+       32,
        [](const ModelAxes& axes) { return mnist_mlp(axes[0].value, axes[1].value); }},
   };
   return kModels;

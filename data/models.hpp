@@ -36,6 +36,9 @@ struct ModelEntry {
   std::int64_t default_batch = 1;
   // The published ones; the first is the default. All have the same axes in the same order.
   std::vector<ModelAxes> variants;
+  // A small relative, for comparing whole trainings with the reference: its batch, and the most
+  // that the axis "width" may be.
+  std::int64_t small_batch = 1, small_width = 1;
   std::function<ModelSpec(const ModelAxes& axes)> build;  // All axes, in that order.
 
   // The default axes with `changes` applied; throws std::invalid_argument for an axis that the

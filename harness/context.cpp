@@ -13,6 +13,7 @@
 
 #include "harness/revision.hpp"
 #include "harness/text.hpp"
+#include "kernels/core/cgroup.hpp"
 #include "kernels/core/thread_team.hpp"
 
 namespace trainbench {

@@ -37,9 +37,13 @@ std::unique_ptr<PreparedModel> prepare(Session& session, const ModelRow& row,
   epoch_order(training.count, kSeed, 0, prepared->order);
   prepared->steps_per_epoch = (training.count + row.point.batch - 1) / row.point.batch;
   const auto start = std::chrono::steady_clock::now();
-  prepared->program =
-      make_program(backend, session.device(backend), prepared->spec,
-                   {.batch = row.point.batch, .precision = precision, .seed = kSeed});
+  prepared->program = make_program(backend, session.device(backend), prepared->spec,
+                                   {.batch = row.point.batch,
+                                    .precision = precision,
+                                    .input = row.variant.input,
+                                    .launch = row.variant.launch,
+                                    .devices = row.variant.devices,
+                                    .seed = kSeed});
   prepared->program->load(training);
   prepared->reset();
   prepared->program->train(prepared->order, 0, 1);
@@ -141,6 +145,7 @@ Row make_model_row(const ModelRow& row, const Backend& backend, Precision precis
                    const std::shared_ptr<DataCache>& data) {
   std::vector<std::string> axes = {axis("batch", row.point.batch)};
   for (const ModelAxis& value : row.point.axes) axes.push_back(axis(value.name, value.value));
+  axes.insert(axes.end(), row.variant.axes.begin(), row.variant.axes.end());
   if (row.steps > 0) axes.push_back(axis("steps", row.steps));
   const std::string name =
       row_name(row.family, row.point.entry->name, "train", std::string(backend.name()),

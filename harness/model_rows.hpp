@@ -34,6 +34,7 @@ struct ModelRow {
   ModelPoint point;
   std::int64_t steps = 0;
   Tier tier = Tier::kFull;
+  ProgramVariant variant = {};
 };
 Row make_model_row(const ModelRow& row, const Backend& backend, Precision precision,
                    const std::shared_ptr<DataCache>& data);

@@ -15,6 +15,7 @@
 #include "harness/probe.hpp"
 #include "harness/reporter.hpp"
 #include "harness/row_runner.hpp"
+#include "harness/signals.hpp"
 #include "harness/text.hpp"
 #include "kernels/core/stop.hpp"
 
@@ -25,29 +26,6 @@ constexpr int kFailed = 1, kDidNotFit = 2, kInterrupted = 130;
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
 using Probes = std::map<std::string, Probe, std::less<>>;
-
-// The first signal asks to stop, the second one kills.
-void on_signal(int signal_number) {
-  if (stop_requested()) {
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-  }
-  request_stop();
-}
-
-// Signals that whoever started the program wants ignored, as nohup does, stay ignored.
-void watch_signals(bool ignore_closed_pipes) {
-  for (const int number : {SIGINT, SIGTERM}) {
-    struct sigaction action {};
-    sigaction(number, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action.sa_handler = on_signal;
-    action.sa_flags = 0;
-    sigaction(number, &action, nullptr);
-  }
-  // With a result file, a closed terminal or pipe ends the display only.
-  if (ignore_closed_pipes) signal(SIGPIPE, SIG_IGN);
-}
 
 // Everything that the suite takes over is set to what leaves it alone, whatever the environment
 // variables say that the library read on its own.
@@ -245,7 +223,9 @@ int run(int argc, char** argv, const ProgramInfo& info, const RowsFactory& make_
   initialize_google_benchmark(argv[0], line);
   check_backends("--backends", options.backends, backends);
   check_backends("--require_backends", options.require_backends, backends);
-  watch_signals(!options.out.empty());
+  stop_on_signals();
+  // With a result file, a closed terminal or pipe ends the display only.
+  if (!options.out.empty()) signal(SIGPIPE, SIG_IGN);
   PureStdout output(options.format != "console" || options.list_backends || options.list_tests);
   if (options.list_backends) {
     list_backends(backends, options, output);

@@ -20,7 +20,6 @@ namespace {
 constexpr int kSamples = 48;  // Of each output at a timed shape.
 constexpr std::uint32_t kStateSeed = 1;
 constexpr int kTrajectorySteps = 5;
-constexpr std::int64_t kSmallBatch = 8, kSmallWidth = 4, kSmallFlatWidth = 32;
 
 void check_case(Session& session, OpCase& op_case, std::optional<int> samples) {
   if (const auto wrong = op_case.check(session.reference().ops(), samples)) {
@@ -58,11 +57,9 @@ ModelState perturbed(ModelState state, double epsilon, std::uint32_t seed) {
 // A small relative of a model, for trajectories: the same depth, few channels.
 ModelPoint small_relative(const ModelPoint& point) {
   ModelPoint small = point;
-  const bool image = point.spec().sample[2] > 1;
-  small.batch = image ? kSmallBatch : 32;
+  small.batch = point.entry->small_batch;
   for (ModelAxis& axis : small.axes) {
-    if (axis.name == "width")
-      axis.value = std::min(axis.value, image ? kSmallWidth : kSmallFlatWidth);
+    if (axis.name == "width") axis.value = std::min(axis.value, point.entry->small_width);
   }
   return small;
 }

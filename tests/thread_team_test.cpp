@@ -1,3 +1,4 @@
+#include "kernels/core/cgroup.hpp"
 #include "kernels/core/thread_team.hpp"
 
 #include <gmock/gmock.h>

@@ -28,6 +28,15 @@ struct DeviceOptions {
   int index = 0;    // Of several devices.
 };
 
+// Another way to run a whole model than a backend's default, as it stands in names of rows.
+struct ProgramVariant {
+  std::vector<std::string>
+      axes;  // "input:streamed", "launch:graph", "devices:2"; none: the default.
+  Input input = Input::kResident;
+  Launch launch = Launch::kDefault;
+  int devices = 1;
+};
+
 // One way to compute. Everything but probe(), open_device() and compile() is a declaration: it
 // touches no device and starts no library.
 class Backend {
@@ -41,6 +50,8 @@ class Backend {
   virtual bool contends() const { return true; }
   // True where compile() makes programs of its own, also of models whose ops are not in ops().
   virtual bool compiles() const { return false; }
+  // The ways to run a whole model, each with rows of its own; the default is first.
+  virtual std::vector<ProgramVariant> variants() const { return {ProgramVariant{}}; }
   // True where the library or the driver may hang or abort while probed.
   virtual bool probe_in_child() const { return false; }
   // Runs on the host's CPUs, with the suite's threads.

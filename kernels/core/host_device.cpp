@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "kernels/core/cgroup.hpp"
 #include "kernels/core/checks.hpp"
 
 namespace trainbench {
@@ -34,7 +35,7 @@ std::size_t available_memory() {
   std::string key, unit;
   std::size_t kib = 0;
   while (file >> key >> kib >> unit) {
-    if (key == "MemAvailable:") return kib * 1024;
+    if (key == "MemAvailable:") return std::min(kib * 1024, cgroup_memory_left());
   }
   return 0;
 }

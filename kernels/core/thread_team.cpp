@@ -5,10 +5,10 @@
 #include <sched.h>
 
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <stdexcept>
 #include <string>
+
+#include "kernels/core/cgroup.hpp"
 
 namespace trainbench {
 namespace {
@@ -59,23 +59,6 @@ std::vector<int> allowed_cpus() {
     }
   }
   return cpus;
-}
-
-double cgroup_cpu_quota() {
-  const double unlimited = std::numeric_limits<double>::infinity();
-  std::string quota;
-  double period = 0;
-  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period) {
-    if (quota == "max" || period <= 0) return unlimited;
-    return std::stod(quota) / period;
-  }
-  double microseconds = 0;
-  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (v1_quota >> microseconds && v1_period >> period && microseconds > 0 && period > 0) {
-    return microseconds / period;
-  }
-  return unlimited;
 }
 
 int default_threads() {

@@ -28,10 +28,6 @@ class FlushDenormals {
 // The CPUs this process may run on, ascending.
 std::vector<int> allowed_cpus();
 
-// CPU time that the control group grants, in CPUs: 1.5 for 150 ms in 100 ms; infinite without
-// quota.
-double cgroup_cpu_quota();
-
 // min(allowed CPUs, cgroup quota rounded up), at least 1.
 int default_threads();
 

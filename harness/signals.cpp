@@ -1,0 +1,31 @@
+#include "harness/signals.hpp"
+
+#include <signal.h>
+
+#include "kernels/core/stop.hpp"
+
+namespace trainbench {
+namespace {
+
+void on_signal(int number) {
+  if (stop_requested()) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  request_stop();
+}
+
+}  // namespace
+
+void stop_on_signals() {
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = on_signal;
+    action.sa_flags = 0;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace trainbench
