@@ -9,7 +9,8 @@
 
 namespace trainbench {
 
-// Calls until two measurements in a row agree within 5 %, for at most `limit_seconds`; waits.
+// Calls at least 8 times and until two measurements in a row agree within 5 %, but for little more
+// than `limit_seconds`; waits.
 // Returns the last measured seconds per call.
 double warm_up(Device& device, const std::function<void()>& call, double limit_seconds = 0.25);
 
