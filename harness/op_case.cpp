@@ -19,6 +19,7 @@ constexpr std::uint32_t kPoisonNan = 0x7FC0DEAD;  // A quiet NaN that no kernel 
 constexpr std::int64_t kLargestInteger = 4;       // 2^20 products of such stay exact in fp32.
 constexpr double kMostlyZeros = 0.95;
 constexpr std::int64_t kFewElements = 64;
+constexpr int kSamplesOfSecondCall = 16;
 
 // SplitMix64 (Steele, Lea and Flood, 2014): fast and good enough to fill operands.
 class FillGenerator {
@@ -261,13 +262,17 @@ std::optional<std::string> OpCase::changed_input() const {
 }
 
 std::optional<std::string> OpCase::check(const OpTable& reference, std::optional<int> samples) {
-  reset();
-  poison_scratch();
-  run();
-  device_.synchronize();
-  if (auto broken = broken_guard()) return broken;
-  if (auto changed = changed_input()) return changed;
-  return compare(reference, samples);
+  // What is timed is not the first call: the second must do its work again.
+  for (const std::optional<int> compared : {samples, std::optional<int>(kSamplesOfSecondCall)}) {
+    reset();
+    poison_scratch();
+    run();
+    device_.synchronize();
+    if (auto broken = broken_guard()) return broken;
+    if (auto changed = changed_input()) return changed;
+    if (auto wrong = compare(reference, compared)) return wrong;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> OpCase::compare(const OpTable& reference, std::optional<int> samples) {

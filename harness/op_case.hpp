@@ -28,10 +28,10 @@ class OpCase {
   // Puts in-out operands back to their first values and poisons the outputs; waits.
   void reset();
 
-  // Runs the pass once from fresh operands and compares the results with the definition: all
-  // elements, or a sample of `samples` of each output. Returns what is wrong, or nothing: a wrong
-  // or missing value, one that is not finite, a broken guard, a changed input, a result of mostly
-  // zeros. With integer operands, an op that is exact on them must be exact.
+  // Runs the pass twice, each time from fresh operands, and compares the results with the
+  // definition: all elements, or a sample of `samples` of each output. Returns what is wrong, or
+  // nothing: a wrong or missing value, one that is not finite, a broken guard, a changed input, a
+  // result of mostly zeros. With integer operands, an op that is exact on them must be exact.
   std::optional<std::string> check(const OpTable& reference, std::optional<int> samples = {});
 
   const OpProblem& problem() const { return *problem_; }

@@ -9,9 +9,8 @@
 
 namespace trainbench {
 
-// Calls for at least 10 ms and until two measurements in a row agree within 5 %, but for at most
-// `limit_seconds`; waits.
-// Returns the last measured seconds per call.
+// Calls at least 8 times, for at least 10 ms and until two measurements in a row agree within 5 %,
+// but for little more than `limit_seconds`; waits. Returns the last measured seconds per call.
 double warm_up(Device& device, const std::function<void()>& call, double limit_seconds = 0.25);
 
 // Times `call` for exactly as many iterations as Google Benchmark asks, in batches that last as

@@ -5,8 +5,8 @@ get_property(product_backends GLOBAL PROPERTY TRAINBENCH_BACKENDS)
 trainbench_add_registry(trainbench_test_registry ${product_backends} template_backend template_fused)
 
 # These tests look at the test backends, too; all others see the product's registry.
-set(tests_of_all_backends conformance_test program_test trajectory_test learning_test
-    numeric_cases_test template_backend_test)
+set(tests_of_all_backends conformance_test program_test trajectory_test
+    numeric_cases_test)
 
 # The programs once more, over the registry with the test backends: bench_models_template.
 foreach(program bench_models bench_layers)

@@ -1,0 +1,217 @@
+// The harness is held against backends that are wrong on purpose: each must be caught, and the same
+// ops without a bug must pass.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/op_case.hpp"
+#include "harness/op_suite.hpp"
+#include "harness/row_checks.hpp"
+#include "harness/timing.hpp"
+#include "kernels/ops/adam.hpp"
+#include "kernels/ops/gather.hpp"
+#include "kernels/ops/relu.hpp"
+#include "kernels/ops/softmax_cross_entropy.hpp"
+#include "tests/bad_backends/bad_backend.hpp"
+
+namespace trainbench {
+namespace {
+
+using bad::Bug;
+using ::testing::HasSubstr;
+
+// A session with the reference and a backend of bad ops.
+struct Trial {
+  Trial(OpTable shown, OpTable used)
+      : session(two_threads(), backends(std::move(shown), std::move(used))) {}
+
+  static Options two_threads() {
+    Options options;
+    options.threads = 2;
+    return options;
+  }
+  static std::vector<std::unique_ptr<Backend>> backends(OpTable shown, OpTable used) {
+    std::vector<std::unique_ptr<Backend>> list;
+    for (auto& backend : make_backends()) {
+      if (!backend->contends()) list.push_back(std::move(backend));
+    }
+    list.push_back(std::make_unique<bad::BadBackend>(std::move(shown), std::move(used)));
+    return list;
+  }
+  const Backend& bad() const { return session.backend("bad"); }
+
+  Session session;
+};
+
+template <class Check>
+std::string verdict(Check&& check) {
+  try {
+    check();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "passed";
+}
+
+// What the check before an op's row says.
+template <TrainingOp Op, Bug kBug>
+std::string op_verdict(Pass pass) {
+  Trial trial(bad::spoiled_ops<Op, kBug>(), {});
+  for (const OpSuite& suite : make_op_suites()) {
+    if (suite.op != Op::kName) continue;
+    return verdict([&] { check_op(trial.session, suite, trial.bad(), Precision::kFp32, pass); });
+  }
+  throw std::logic_error("no suite");
+}
+
+// What the check before a model's rows says when its programs use a bad op that no row shows.
+template <TrainingOp Op, Bug kBug>
+std::string model_verdict() {
+  Trial trial(test::find_backend("reference").ops(), bad::spoiled_ops<Op, kBug>());
+  const ModelEntry& entry = find_model("mnist_mlp");
+  const ModelPoint point{&entry, entry.axes({{"depth", 1}, {"width", 32}}), 8};
+  return verdict([&] { check_model(trial.session, point, 100, trial.bad(), Precision::kFp32); });
+}
+
+// What the check of the very program says that a row is about to time.
+template <TrainingOp Op, Bug kBug>
+std::string program_verdict() {
+  Trial trial(test::find_backend("reference").ops(), bad::spoiled_ops<Op, kBug>());
+  const ModelEntry& entry = find_model("mnist_mlp");
+  const ModelPoint point{&entry, entry.axes({{"depth", 1}, {"width", 32}}), 8};
+  const ModelSpec spec = point.spec();
+  const Dataset data = synthetic(spec.sample, spec.classes(), 40, 1);
+  const auto program =
+      make_program(trial.bad(), trial.session.device(trial.bad()), spec, {.batch = 8});
+  program->import_state(initial_state(spec, 1));
+  return verdict(
+      [&] { check_program(trial.session, point, *program, data.view(), Precision::kFp32); });
+}
+
+TEST(BadOps, GoodOnesPass) {
+  EXPECT_EQ((op_verdict<Dense, Bug::kNone>(Pass::kForward)), "passed");
+  EXPECT_EQ((op_verdict<Dense, Bug::kNone>(Pass::kBackwardWeights)), "passed");
+  EXPECT_EQ((op_verdict<Adam, Bug::kNone>(Pass::kUpdate)), "passed");
+  EXPECT_EQ((op_verdict<Dropout, Bug::kNone>(Pass::kBackwardData)), "passed");
+}
+
+TEST(BadOps, StaleOutputIsCaught) {
+  EXPECT_THAT((op_verdict<Relu, Bug::kSkips>(Pass::kForward)), HasSubstr("y[0] is nan"));
+  EXPECT_THAT((op_verdict<Adam, Bug::kSkips>(Pass::kUpdate)), HasSubstr("check failed"));
+  EXPECT_THAT((op_verdict<Gather, Bug::kSkips>(Pass::kForward)), HasSubstr("check failed"));
+  EXPECT_THAT((op_verdict<SoftmaxCrossEntropy, Bug::kSkips>(Pass::kForward)),
+              HasSubstr("check failed"));
+}
+
+TEST(BadOps, WorkOnlyInTheFirstCallIsCaught) {
+  EXPECT_THAT((op_verdict<Relu, Bug::kFirstCallOnly>(Pass::kForward)), HasSubstr("y[0] is nan"));
+  EXPECT_THAT((op_verdict<Adam, Bug::kFirstCallOnly>(Pass::kUpdate)), HasSubstr("check failed"));
+}
+
+TEST(BadOps, SkippedBackwardIsCaught) {
+  EXPECT_EQ((op_verdict<Dense, Bug::kSkipsBackward>(Pass::kForward)), "passed");
+  EXPECT_THAT((op_verdict<Dense, Bug::kSkipsBackward>(Pass::kBackwardWeights)),
+              HasSubstr("dw[0] is nan"));
+  EXPECT_THAT((op_verdict<Conv2d, Bug::kSkipsBackward>(Pass::kBackwardData)),
+              HasSubstr("dx[0] is nan"));
+}
+
+TEST(BadOps, UnfinishedWorkIsCaught) {
+  EXPECT_THAT((op_verdict<Dense, Bug::kUnsynchronised>(Pass::kForward)), HasSubstr("is nan"));
+  EXPECT_THAT((op_verdict<Adam, Bug::kUnsynchronised>(Pass::kUpdate)), HasSubstr("check failed"));
+}
+
+TEST(BadOps, NanIsCaught) {
+  EXPECT_THAT((op_verdict<Dense, Bug::kNan>(Pass::kForward)), HasSubstr("is nan"));
+  EXPECT_THAT((op_verdict<MaxPool2d, Bug::kNan>(Pass::kBackwardData)), HasSubstr("is nan"));
+}
+
+TEST(BadOps, OneWrongValueIsCaught) {
+  EXPECT_THAT((op_verdict<Conv2d, Bug::kOneWrong>(Pass::kForward)), HasSubstr("should be"));
+  EXPECT_THAT((op_verdict<Conv2d, Bug::kOneWrong>(Pass::kBackwardWeights)), HasSubstr("should be"));
+}
+
+TEST(BadOps, ZerosAreCaught) {
+  EXPECT_THAT((op_verdict<Relu, Bug::kZeros>(Pass::kForward)), HasSubstr("is 0, should be"));
+}
+
+TEST(BadOps, WritesOutOfBoundsAreCaught) {
+  EXPECT_THAT((op_verdict<Dense, Bug::kOverruns>(Pass::kForward)),
+              HasSubstr("wrote behind the operand y"));
+  EXPECT_THAT((op_verdict<Dense, Bug::kUnderruns>(Pass::kForward)),
+              HasSubstr("wrote before the operand y"));
+}
+
+TEST(BadOps, WrongMaskIsCaught) {
+  EXPECT_THAT((op_verdict<Dropout, Bug::kWrongMask>(Pass::kForward)), HasSubstr("should be"));
+  EXPECT_THAT((op_verdict<Dropout, Bug::kWrongMask>(Pass::kBackwardData)), HasSubstr("should be"));
+}
+
+TEST(BadOps, AMissingOpIsNoPass) {
+  Trial trial({}, {});
+  for (const OpSuite& suite : make_op_suites()) {
+    EXPECT_THAT(verdict([&] {
+                  check_op(trial.session, suite, trial.bad(), Precision::kFp32,
+                           suite.checks.front()->passes().front());
+                }),
+                HasSubstr("no " + suite.op));
+  }
+}
+
+// A result that would be zero almost everywhere cannot tell right from wrong.
+TEST(BadOps, MostlyZerosAreNotTrusted) {
+  const Backend& reference = test::find_backend("reference");
+  const auto device = reference.open_device({});
+  const auto problem = make_problem<Dropout>({.elements = 1000, .rate = 0.99});
+  OpCase op_case(reference.ops(), *device, problem, Pass::kForward);
+  EXPECT_THAT(op_case.check(reference.ops()).value_or("passed"), HasSubstr("mostly zeros"));
+}
+
+TEST(BadOps, SlowStartIsHiddenByWarmUp) {
+  const OpTable ops = bad::spoiled_ops<Relu, Bug::kSlowStart>();
+  HostDevice device(1);
+  OpCase op_case(ops, device, make_problem<Relu>({.elements = 64}), Pass::kForward);
+  const double slow = std::chrono::duration<double>(bad::kSlowness).count();
+  EXPECT_LT(warm_up(device, [&] { op_case.run(); }), slow / 2);
+}
+
+TEST(BadPrograms, GoodOnesPass) {
+  EXPECT_EQ((model_verdict<Dense, Bug::kNone>()), "passed");
+  EXPECT_EQ((program_verdict<Dense, Bug::kNone>()), "passed");
+}
+
+TEST(BadPrograms, WrongMaskIsCaught) {
+  EXPECT_THAT((model_verdict<Dropout, Bug::kWrongMask>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, SkippedBackwardIsCaught) {
+  EXPECT_THAT((model_verdict<Dense, Bug::kSkipsBackward>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, SkippedUpdateIsCaught) {
+  EXPECT_THAT((model_verdict<Adam, Bug::kSkips>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, UnfinishedWorkIsCaught) {
+  EXPECT_THAT((model_verdict<Adam, Bug::kUnsynchronised>()), HasSubstr("the loss of step"));
+  EXPECT_THAT((model_verdict<Dense, Bug::kUnsynchronised>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, StaleBatchesAreCaught) {
+  EXPECT_THAT((model_verdict<Gather, Bug::kFirstCallOnly>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, NanIsCaught) {
+  EXPECT_THAT((model_verdict<Dropout, Bug::kNan>()), HasSubstr("the loss of step"));
+}
+
+TEST(BadPrograms, WrongEvaluationIsCaught) {
+  EXPECT_THAT((program_verdict<Dense, Bug::kZeros>()), HasSubstr("evaluates"));
+  EXPECT_THAT((program_verdict<Dense, Bug::kNan>()), HasSubstr("evaluates"));
+  EXPECT_THAT((program_verdict<Gather, Bug::kFirstCallOnly>()), HasSubstr("evaluates"));
+  EXPECT_THAT((program_verdict<SoftmaxCrossEntropy, Bug::kUnsynchronised>()),
+              HasSubstr("evaluates"));
+}
+
+}  // namespace
+}  // namespace trainbench
