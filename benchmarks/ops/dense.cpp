@@ -28,6 +28,13 @@ OpSuite dense_suite() {
       suite.timed.push_back(point(batch, width, width, Tier::kFull));
     }
   }
+  // The products that conv2 .. conv6 of the CNN amount to at batch 100, for holding a convolution
+  // by matrix products against the products alone.
+  suite.timed.push_back(point(102400, 288, 32, Tier::kFull));
+  suite.timed.push_back(point(25600, 288, 64, Tier::kFull));
+  suite.timed.push_back(point(25600, 576, 64, Tier::kFull));
+  suite.timed.push_back(point(6400, 576, 128, Tier::kFull));
+  suite.timed.push_back(point(6400, 1152, 128, Tier::kFull));
   for (const bool bias : {true, false}) {
     for (const bool relu : {true, false}) {
       for (const auto& [batch, in, out] : {std::array<std::int64_t, 3>{1, 1, 1},
