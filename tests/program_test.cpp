@@ -8,6 +8,7 @@
 #include <set>
 
 #include "harness/layerwise_program.hpp"
+#include "harness/trainer.hpp"
 #include "kernels/core/stop.hpp"
 #include "tests/test_support.hpp"
 
@@ -417,6 +418,7 @@ void train_until_stopped(const Backend& backend) {
 using ProgramsDeathTest = Programs;
 
 TEST_P(ProgramsDeathTest, StopWhenAsked) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // Teams of other tests may be alive.
   EXPECT_EXIT(train_until_stopped(backend()), testing::ExitedWithCode(42), "");
 }
 
@@ -457,6 +459,23 @@ TEST(TemplateFused, RunsAnEpochAsOnePhase) {
   const Fixture f = make(test::find_backend("template_fused"), spec);
   f.program->load(data.view());
   EXPECT_EQ(f.program->trace(test::make_order(kSamples), kSteps).size(), 1u);
+}
+
+// Epoch after epoch, with work that still reads the order when the trainer already waits.
+TEST(TemplateFused, IsTrainedAsTheReferenceIs) {
+  const ModelSpec spec = test::tiny_cnn();
+  const TrainTest data{data_for(spec), synthetic(spec.sample, spec.classes(), 9, 1, kSamples), {}};
+  std::vector<double> losses;
+  for (const std::string name : {"reference", "template_fused"}) {
+    const Backend& backend = test::find_backend(name);
+    const auto device = backend.open_device({});
+    TrainingResult result;
+    train_model(backend, *device, spec, data, {.epochs = 3, .batch = kBatch, .validate = 4}, {},
+                result);
+    ASSERT_EQ(result.epochs.size(), 3u);
+    losses.push_back(result.epochs.back().training.loss);
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-4 * losses[0]);
 }
 
 TEST(TemplateBackend, ComputesOnEachOfItsDevices) {
