@@ -17,7 +17,7 @@
 namespace trainbench {
 namespace {
 
-constexpr int kSamples = 48;  // Of each output at a timed shape.
+constexpr int kSamples = 96;  // Of each output at a timed shape: enough to tell mostly zeros.
 constexpr std::uint32_t kStateSeed = 1;
 constexpr int kTrajectorySteps = 5;
 
