@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -27,6 +30,7 @@ namespace trainbench {
 namespace {
 
 constexpr int kShownPredictions = 20;
+constexpr int kFailed = 1, kDidNotFit = 2, kInterrupted = 130;
 
 struct TrainFlags {
   std::string model = "cifar10_cnn";
@@ -142,7 +146,8 @@ TrainerEvents screen_events(const TrainFlags& flags, std::int64_t samples) {
   const auto bar = std::make_shared<ProgressBar>(samples, flags.trainer.batch);
   const bool validates = flags.trainer.validate > 0;
   const std::int64_t epochs = flags.trainer.epochs;
-  return {.progress = [bar](std::int64_t done, std::int64_t all,
+  return {.set_up = nullptr,
+          .progress = [bar](std::int64_t done, std::int64_t all,
                             const LossAccuracy& so_far) { bar->show(done, all, so_far); },
           .epoch_done =
               [bar, samples, validates, epochs](std::int64_t epoch, const EpochResult& e) {
@@ -259,9 +264,12 @@ nlohmann::ordered_json to_json(const Run& run, std::int64_t samples, const Train
 }
 
 // A run that did not end well stays in FILE.partial.
-void write_json(const ResultFile& file, const TrainFlags& flags, const ModelSpec& spec,
+void write_json(const ResultFile& file, const Session& session, const TrainFlags& flags,
                 const TrainTest& data, const std::vector<Run>& runs, bool complete) {
-  nlohmann::ordered_json document = {{"context", machine_context(flags.options())},
+  std::map<std::string, std::string> context = machine_context(flags.options());
+  context.insert(session.context().begin(), session.context().end());
+  const ModelSpec spec = flags.point().spec();
+  nlohmann::ordered_json document = {{"context", context},
                                      {"model", spec.name},
                                      {"parameters", spec.parameters()},
                                      {"batch", flags.trainer.batch},
@@ -276,7 +284,8 @@ void write_json(const ResultFile& file, const TrainFlags& flags, const ModelSpec
                                      {"runs", nlohmann::ordered_json::array()}};
   for (const ModelAxis& axis : flags.point().axes) document["axes"][axis.name] = axis.value;
   for (const Run& run : runs) document["runs"].push_back(to_json(run, data.train.count(), flags));
-  const std::string text = document.dump(2) + "\n";
+  const std::string text =
+      document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (complete) {
     file.finish(text);
   } else {
@@ -302,7 +311,8 @@ void print_data(const TrainTest& data, std::int64_t validate) {
 }
 
 void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTest& data,
-                   Session& session, const std::string& name, Run& run) {
+                   Session& session, const std::string& name, Run& run,
+                   const std::function<void()>& save) {
   const Backend& backend = session.backend(name);
   if (!backend.contends()) {
     throw std::invalid_argument(name +
@@ -312,17 +322,25 @@ void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTe
   if (!probe.available) throw std::runtime_error(name + " cannot run here: " + probe.reason);
   run.backend = name;
   run.version = probe.version;
+  session.add_backend_context(backend, probe);
   std::cout << "\nTraining on " << name << " (" << probe.version << "), batch "
             << flags.trainer.batch << ", " << flags.threads << " threads\n";
-  check_model(session, flags.point(), data.train.count(), backend, flags.trainer.precision);
   if (backend.on_host()) run.peak_flops = session.roofs().flops(flags.trainer.precision);
   const PinnedCaller pinned;
-  train_model(backend, session.device(backend), spec, data, flags.trainer,
-              screen_events(flags, data.train.count()), run.result);
+  TrainerEvents events = screen_events(flags, data.train.count());
+  events.set_up = [&] {
+    check_model(session, flags.point(), data.train.count(), backend, flags.trainer.precision);
+  };
+  events.epoch_done = [&save, show = events.epoch_done](std::int64_t epoch, const EpochResult& e) {
+    show(epoch, e);
+    save();
+  };
+  train_model(backend, session.device(backend), spec, data, flags.trainer, events, run.result);
   print_test(run.result, data.test);
 }
 
-// The last of: 0 all went well; 1 an error; 130 stopped by the user. What was reached is kept.
+// The exit status: 0 all went well; 1 an error; 2 out of memory; 130 stopped by the user. What was
+// reached is kept.
 int train(const TrainFlags& flags) {
   std::optional<ResultFile> file;  // That it cannot be written should be known before training.
   if (!flags.json.empty()) file.emplace(flags.json);
@@ -332,29 +350,42 @@ int train(const TrainFlags& flags) {
   print_summary(spec);
   Session session(flags.options(), make_backends());
   std::vector<Run> runs;
+  // What was reached so far is in FILE.partial after each epoch.
+  const auto save = [&](bool complete) {
+    if (file) write_json(*file, session, flags, data, runs, complete);
+  };
   std::string failure;
-  bool interrupted = false;
+  int status = 0;
   for (const std::string& name : flags.backends) {
     runs.emplace_back();
     try {
-      train_backend(flags, spec, data, session, name, runs.back());
+      train_backend(flags, spec, data, session, name, runs.back(), [&] { save(false); });
     } catch (const Interrupted&) {
-      interrupted = true;
+      status = kInterrupted;
       failure = "stopped after " + std::to_string(runs.back().result.epochs.size()) + " epochs";
+    } catch (const OutOfMemory& error) {
+      status = kDidNotFit;
+      failure = name + ": " + error.what();
+    } catch (const std::bad_alloc&) {
+      status = kDidNotFit;
+      failure = name + ": out of host memory; try a smaller batch or width";
     } catch (const std::exception& error) {
+      status = kFailed;
       failure = name + ": " + error.what();
     }
-    if (!failure.empty()) break;
+    if (status != 0) break;
   }
-  if (failure.empty()) {
+  if (status == 0) {
     if (runs.size() > 1) print_comparison(runs);
     print_ladder(flags, runs);
   }
-  if (file) write_json(*file, flags, spec, data, runs, failure.empty());
-  if (failure.empty()) return 0;
-  std::cout << std::endl;
-  std::cerr << "train: " << failure << "\n";
-  return interrupted ? 130 : 1;
+  save(status == 0);
+  if (!std::cout.flush() && status == 0) {
+    status = kFailed;
+    failure = "cannot write standard output";
+  }
+  if (status != 0) std::cerr << "\ntrain: " << failure << "\n";
+  return status;
 }
 
 std::string model_names() {
@@ -399,7 +430,7 @@ int run_train(int argc, char** argv) {
                "train");
   add_flags(app, flags, backends);
   try {
-    app.parse(argc, argv);
+    app.parse(reversed_arguments(argc, argv));
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
@@ -423,8 +454,14 @@ int main(int argc, char** argv) {
   trainbench::stop_on_signals();
   try {
     return trainbench::run_train(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "train: out of host memory; try a smaller batch or width\n";
+    return trainbench::kDidNotFit;
+  } catch (const trainbench::OutOfMemory& error) {
+    std::cerr << "train: " << error.what() << "\n";
+    return trainbench::kDidNotFit;
   } catch (const std::exception& error) {
     std::cerr << "train: " << error.what() << "\n";
-    return 1;
+    return trainbench::kFailed;
   }
 }

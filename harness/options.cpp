@@ -1,6 +1,8 @@
 #include "harness/options.hpp"
 
 #include <benchmark/benchmark.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,6 +25,7 @@ constexpr int kMaxThreads = 1024;
 // Values as they are on the command line, before they are checked.
 struct RawOptions {
   std::string tier, backends, require_backends, threads, min_time, probe_seconds;
+  std::string repetitions, time_unit;
   bool help = false, version = false;
 };
 
@@ -112,26 +115,13 @@ void declare_taken_over(CLI::App& app, Options& options, RawOptions& raw) {
   option("--benchmark_out", options.out, "BENCHMARK_OUT");
   option("--benchmark_out_format", options.out_format, "BENCHMARK_OUT_FORMAT");
   option("--benchmark_min_time", raw.min_time, "BENCHMARK_MIN_TIME");
+  option("--benchmark_repetitions", raw.repetitions, "BENCHMARK_REPETITIONS");
+  option("--benchmark_time_unit", raw.time_unit, "BENCHMARK_TIME_UNIT");
   flag("--benchmark_list_tests", options.list_tests, "BENCHMARK_LIST_TESTS");
   flag("--benchmark_report_aggregates_only", options.report_aggregates_only,
        "BENCHMARK_REPORT_AGGREGATES_ONLY");
   flag("--benchmark_display_aggregates_only", options.display_aggregates_only,
        "BENCHMARK_DISPLAY_AGGREGATES_ONLY");
-}
-
-// CLI11 takes the next argument as the value of "--flag="; an empty argument of its own says what
-// is meant. It reads arguments from the back.
-std::vector<std::string> reversed_arguments(int argc, const char* const* argv) {
-  std::vector<std::string> arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
-    const bool empty_value = argument.starts_with("--") && argument.ends_with('=');
-    if (empty_value) argument.pop_back();
-    arguments.push_back(std::move(argument));
-    if (empty_value) arguments.emplace_back();
-  }
-  std::ranges::reverse(arguments);
-  return arguments;
 }
 
 std::vector<std::string> flags_to_hand_on(const std::vector<std::string>& extras) {
@@ -142,6 +132,26 @@ std::vector<std::string> flags_to_hand_on(const std::vector<std::string>& extras
                      "'; flags of Google Benchmark are written --flag=value; see --help");
   }
   return extras;
+}
+
+// What Google Benchmark would take badly: no repetitions at all, or a unit that it does not know.
+void hand_on_checked(const RawOptions& raw, std::vector<std::string>& flags) {
+  if (!raw.repetitions.empty()) {
+    char* end = nullptr;
+    const long value = std::strtol(raw.repetitions.c_str(), &end, 10);
+    if (*end != '\0' || value < 1 || value > 1000000) {
+      throw UsageError("--benchmark_repetitions=" + raw.repetitions +
+                       ": expected a whole number from 1 to 1000000");
+    }
+    flags.push_back("--benchmark_repetitions=" + raw.repetitions);
+  }
+  if (!raw.time_unit.empty()) {
+    const std::vector<std::string> units = {"ns", "us", "ms", "s"};
+    if (std::ranges::find(units, raw.time_unit) == units.end()) {
+      throw UsageError("--benchmark_time_unit=" + raw.time_unit + ": expected ns, us, ms or s");
+    }
+    flags.push_back("--benchmark_time_unit=" + raw.time_unit);
+  }
 }
 
 void print_help(const CLI::App& app, const ProgramInfo& info) {
@@ -158,6 +168,19 @@ void print_help(const CLI::App& app, const ProgramInfo& info) {
   std::cout << "\nExit status: 0 every row is valid; 1 something failed; 2 only that some points "
                "did\nnot fit in memory; 130 interrupted.\n"
             << std::flush;
+}
+
+// Two documents in one stream are none.
+void check_one_document(const Options& options) {
+  if (options.format == "console" || options.out.empty()) return;
+  struct stat out {
+  }, standard_output{};
+  if (stat(options.out.c_str(), &out) != 0 || fstat(STDOUT_FILENO, &standard_output) != 0) return;
+  if (out.st_dev == standard_output.st_dev && out.st_ino == standard_output.st_ino &&
+      !S_ISCHR(out.st_mode)) {
+    throw UsageError("--benchmark_out and --benchmark_format=" + options.format +
+                     " both write to standard output; leave one out");
+  }
 }
 
 void fill_in(Options& options, const RawOptions& raw) {
@@ -186,6 +209,19 @@ void fill_in(Options& options, const RawOptions& raw) {
 
 }  // namespace
 
+std::vector<std::string> reversed_arguments(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    const bool empty_value = argument.starts_with("--") && argument.ends_with('=');
+    if (empty_value) argument.pop_back();
+    arguments.push_back(std::move(argument));
+    if (empty_value) arguments.emplace_back();
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
+}
+
 CommandLine parse_command_line(int argc, const char* const* argv, const ProgramInfo& info) {
   CommandLine line;
   RawOptions raw;
@@ -205,7 +241,9 @@ CommandLine parse_command_line(int argc, const char* const* argv, const ProgramI
     line.exit_status = 0;
   } else {
     line.google_benchmark = flags_to_hand_on(app.remaining());
+    hand_on_checked(raw, line.google_benchmark);
     fill_in(line.options, raw);
+    check_one_document(line.options);
   }
   return line;
 }

@@ -53,4 +53,8 @@ struct CommandLine {
 // --version; throws UsageError.
 CommandLine parse_command_line(int argc, const char* const* argv, const ProgramInfo& info);
 
+// A command line as CLI11 reads it, from the back. CLI11 takes the next argument as the value of
+// "--flag="; here an empty argument of its own says what is meant.
+std::vector<std::string> reversed_arguments(int argc, const char* const* argv);
+
 }  // namespace trainbench

@@ -142,9 +142,7 @@ std::vector<Row> available_rows(Session& session, const RowsFactory& make_rows) 
                              " rows matches; --benchmark_list_tests --tier=full lists all");
   }
   for (const auto& [name, probe] : probes) {
-    if (!probe.available) continue;
-    session.add_context(name + "_version", probe.version);
-    for (const auto& [key, value] : probe.context) session.add_context(key, value);
+    if (probe.available) session.add_backend_context(session.backend(name), probe);
   }
   std::erase_if(rows, [&probes](const Row& row) {
     return !row.backend.empty() && !probes.find(row.backend)->second.available;

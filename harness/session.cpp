@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "harness/probe.hpp"
 #include "harness/text.hpp"
 #include "kernels/core/stop.hpp"
 
@@ -75,6 +76,17 @@ void Session::once(const std::string& key, const std::function<void()>& check) {
   } catch (...) {
     checked_[key] = std::current_exception();
     throw;
+  }
+}
+
+void Session::add_backend_context(const Backend& backend, const Probe& probe) {
+  add_context(std::string(backend.name()) + "_version", probe.version);
+  for (const auto& [key, value] : probe.context) add_context(key, value);
+  for (const std::string& borrowed : backend.ops().borrowed_ops()) {
+    const Backend& owner = this->backend(borrowed.substr(0, borrowed.find(':')));
+    const std::string key = std::string(owner.name()) + "_version";
+    if (!context_.contains(key))
+      add_backend_context(owner, probe_backend(owner, options_.probe_seconds));
   }
 }
 

@@ -63,6 +63,8 @@ class Session {
   // A fact for the context of result files, such as a data set's name and checksum; a later value
   // of a key replaces an earlier one. Bodies may add until the results are written.
   void add_context(const std::string& key, const std::string& value) { context_[key] = value; }
+  // What an available backend says of itself, and those that it borrows from.
+  void add_backend_context(const Backend& backend, const Probe& probe);
   const std::map<std::string, std::string>& context() const { return context_; }
 
  private:

@@ -1,6 +1,9 @@
 #include "harness/signals.hpp"
 
 #include <signal.h>
+#include <unistd.h>
+
+#include <string_view>
 
 #include "kernels/core/stop.hpp"
 
@@ -12,7 +15,10 @@ void on_signal(int number) {
     signal(number, SIG_DFL);
     raise(number);
   }
+  constexpr std::string_view kMessage = "\nstopping after this step; once more ends at once\n";
   request_stop();
+  // That nobody reads it is no reason to fail.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
 }
 
 }  // namespace

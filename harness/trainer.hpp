@@ -44,6 +44,8 @@ struct TrainingResult {
 
 // What a caller shows while training goes on.
 struct TrainerEvents {
+  // After set-up and before the first step: the place for checks, whose time counts nowhere.
+  std::function<void()> set_up;
   // Steps done of an epoch, some ten times a second; the last call of an epoch has done == all.
   std::function<void(std::int64_t done, std::int64_t all, const LossAccuracy& so_far)> progress;
   std::function<void(std::int64_t epoch, const EpochResult&)> epoch_done;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/core/cgroup.hpp"
+#include "kernels/core/device.hpp"
 
 namespace trainbench {
 namespace {
@@ -78,17 +79,28 @@ ThreadTeam::ThreadTeam(int threads) {
   const std::vector<int> cpus = allowed_cpus();
   const auto available = static_cast<int>(cpus.size());
   spins_ = threads <= available ? kIdleSpins : 0;
-  for (int thread = 1; thread < threads; ++thread) {
-    const int cpu = threads <= available ? cpus[static_cast<std::size_t>(thread)] : -1;
-    workers_.emplace_back([this, thread, cpu] { work(thread, cpu); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) {
+      const int cpu = threads <= available ? cpus[static_cast<std::size_t>(thread)] : -1;
+      workers_.emplace_back([this, thread, cpu] { work(thread, cpu); });
+    }
+  } catch (const std::exception& error) {
+    const std::size_t started = workers_.size() + 1;
+    stop();
+    throw OutOfMemory("could not start more than " + std::to_string(started) + " of " +
+                      std::to_string(threads) + " threads (" + error.what() +
+                      "); try fewer --threads");
   }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stopping_.store(true);
   generation_.fetch_add(1);
   generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void ThreadTeam::rest() { resting_.store(true, std::memory_order_relaxed); }

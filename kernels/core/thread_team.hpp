@@ -48,6 +48,7 @@ class PinnedCaller {
 // flush denormals, spin for some 50 us after their last task and then sleep until the next.
 class ThreadTeam {
  public:
+  // Throws OutOfMemory where the system does not start so many threads.
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -71,6 +72,7 @@ class ThreadTeam {
   using Invoke = void (*)(void* context, int thread);
   void run_erased(Invoke invoke, void* context);
   void work(int thread, int cpu);
+  void stop();  // Ends the workers.
 
   alignas(64) std::atomic<std::uint32_t> generation_{0};
   Invoke invoke_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <charconv>
 #include <limits>
@@ -72,6 +73,21 @@ CBLAS_TRANSPOSE operation(const Factor& factor) {
   return factor.transposed ? CblasTrans : CblasNoTrans;
 }
 
+// OpenBLAS maps a buffer per concurrent caller when it is first called, and where that fails, tries
+// for ever. So a mapping of the same size is tried first.
+void require_buffers(int callers) {
+  constexpr std::size_t kBufferBytes = (std::size_t{128} << 20) + (std::size_t{1} << 20);
+  const std::size_t bytes = static_cast<std::size_t>(callers) * kBufferBytes;
+  void* trial = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (trial == MAP_FAILED) {
+    throw OutOfMemory("OpenBLAS needs " + std::to_string(bytes) + " bytes of address space for " +
+                      std::to_string(callers) +
+                      " threads, more than the limit leaves (ulimit -v); try fewer --threads");
+  }
+  munmap(trial, bytes);
+}
+
 }  // namespace
 
 Library library() {
@@ -112,6 +128,7 @@ SgemmTeam::SgemmTeam(Device& device)
     : team_(as_host(device).team()), size_(std::min(team_.size(), library().max_callers)) {
   if (openblas_get_parallel() == kPthread) openblas_set_num_threads(1);
   openmp();  // Fails now rather than in a worker.
+  require_buffers(size_);
 }
 
 std::string SgemmTeam::describe(const std::string& implementation) const {

@@ -1,61 +1,28 @@
 #pragma once
 
-#include "kernels/core/op.hpp"
-#include "kernels/ops/window.hpp"
+#include "kernels/ops/pooling.hpp"
 
 namespace trainbench {
 
 // y[n,p,q,c] = the mean of the x of its window that lie in the image: 'same' padding does not
 // count, as in TensorFlow. backward_data spreads each dy evenly over those; windows may overlap.
-class AvgPool2d : public OpObject {
+class AvgPool2d : public Pooling {
  public:
-  struct Problem {
-    std::int64_t batch = 1, height = 1, width = 1, channels = 1;
-    Window window = {2, 2, Padding::kValid};
-
-    std::int64_t out_height() const { return window.output(height); }
-    std::int64_t out_width() const { return window.output(width); }
-  };
-  struct Config {
-    Window window = {2, 2, Padding::kValid};
-  };
   static constexpr std::string_view kName = "avg_pool2d";
   static constexpr std::string_view kLayerType = "AveragePooling2D";
 
-  static Problem problem(const Config& config, std::int64_t batch, const Shape& sample) {
-    require(sample.rank() == 3,
-            "pooling needs height x width x channels, not " + to_string(sample));
-    return {batch, sample[0], sample[1], sample[2], config.window};
-  }
-  static Shape output(const Config& config, const Shape& sample) {
-    const Problem p = problem(config, 1, sample);
-    return {p.out_height(), p.out_width(), p.channels};
-  }
-  static void validate(const Problem& p) {
-    require(p.batch >= 1 && p.height >= 1 && p.width >= 1 && p.channels >= 1,
-            "avg_pool2d needs extents of at least 1: " + describe(p));
-    p.window.validate(p.height);
-    p.window.validate(p.width);
-  }
-  static std::string describe(const Problem& p) {
-    return to_string(Shape{p.batch, p.height, p.width, p.channels}) + " " + p.window.describe();
-  }
-
-  static std::vector<Pass> passes(const Problem&) { return {Pass::kForward, Pass::kBackwardData}; }
   static std::vector<Operand> operands(const Problem& p, Pass pass) {
-    const Operand x{"x", {p.batch, p.height, p.width, p.channels}, Role::kInput};
-    const Operand y{"y", {p.batch, p.out_height(), p.out_width(), p.channels}, Role::kOutput};
-    if (pass == Pass::kForward) return {x, y};
-    return {{"dy", y.shape, Role::kInput}, {"dx", x.shape, Role::kOutput}};
+    const Shape x = p.x_shape(), y = p.y_shape();
+    if (pass == Pass::kForward) return {{"x", x, Role::kInput}, {"y", y, Role::kOutput}};
+    return {{"dy", y, Role::kInput}, {"dx", x, Role::kOutput}};
   }
   // One addition per tap in the image and one product per output, in both directions.
   static Work work(const Problem& p, Pass) {
     const auto images = static_cast<double>(p.batch * p.channels);
-    const auto inputs = static_cast<double>(p.height * p.width);
-    const auto outputs = static_cast<double>(p.out_height() * p.out_width());
     const auto taps =
         static_cast<double>(p.window.taps_inside(p.height) * p.window.taps_inside(p.width));
-    return {.flops = images * (taps + outputs), .bytes = 4 * images * (inputs + outputs)};
+    const auto outputs = static_cast<double>(p.y_shape().elements());
+    return {.flops = images * taps + outputs, .bytes = bytes(p)};
   }
   static std::int64_t reduction_length(const Problem& p, Pass) {
     return p.window.size * p.window.size;
