@@ -38,11 +38,7 @@ class HostCopies {
     }
     for (std::size_t pair = 0; pair < pairs_; ++pair) copy();
     check();
-    const std::size_t calls = 1 + kLeastWarmUp / bytes_;  // Long against reading the clock.
-    const auto many = [&] {
-      for (std::size_t call = 0; call < calls; ++call) copy();
-    };
-    call_seconds_ = warm_up(device, many) / static_cast<double>(calls);
+    call_seconds_ = warm_up(device, [&] { copy(); });
   }
 
   double call_seconds() const { return call_seconds_; }
@@ -69,7 +65,6 @@ class HostCopies {
 
  private:
   static constexpr std::size_t kGuard = 64;
-  static constexpr std::size_t kLeastWarmUp = 1 << 16;
   static constexpr unsigned char kPoison = 0xff;
   // Never the poison; the period divides no cache line or page.
   static unsigned char pattern(std::size_t pair, std::size_t i) {

@@ -191,8 +191,7 @@ class LayerwiseProgram final : public Program {
   }
   double executed_flops() const override {
     const auto executed = [](const Call& call) {
-      const double flops = call.op->executed_flops(call.pass);
-      return flops < 0 ? call.problem->work(call.pass).flops : flops;
+      return trainbench::executed_flops(*call.op, *call.problem, call.pass);
     };
     double flops = executed(update_);
     for (const Call& call : full().calls) flops += executed(call);

@@ -323,15 +323,12 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
   return std::nullopt;
 }
 
-double OpCase::executed_flops() const {
-  const double executed = op_->executed_flops(pass_);
-  return executed < 0 ? problem_->work(pass_).flops : executed;
-}
+double OpCase::executed_flops() const { return trainbench::executed_flops(*op_, *problem_, pass_); }
 
 double OpCase::working_set() const {
   double bytes = 0;
   for (const Operand& operand : list_) bytes += static_cast<double>(operand.bytes());
-  return bytes;
+  return std::min(bytes, problem_->work(pass_).bytes);
 }
 
 }  // namespace trainbench

@@ -41,7 +41,7 @@ class OpCase {
   double executed_flops() const;
   // What creating the op took, in seconds: search, primitives, packing.
   double creation_seconds() const { return creation_seconds_; }
-  // Bytes of all operands of the pass together.
+  // Bytes that a call touches: of all operands, but of a data set only what it takes.
   double working_set() const;
 
  private:

@@ -1,6 +1,5 @@
 #include "harness/op_rows.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -58,10 +57,8 @@ void run_op_row(benchmark::State& state, Session& session, const OpRow& row,
     break;
   }
   if (backend.on_host()) {
-    // Of a large operand that a call only takes a part of, that part counts.
-    const RoofShare share =
-        roof_share(session.roofs(), precision, op_case.executed_flops(), work.bytes,
-                   std::min(op_case.working_set(), work.bytes), seconds);
+    const RoofShare share = roof_share(session.roofs(), precision, op_case.executed_flops(),
+                                       work.bytes, op_case.working_set(), seconds);
     state.counters["percent_of_peak"] = share.percent;
     label += ";roof=" + share.roof;
     if (share.suspect) label += ";warning=suspect: above its roof";

@@ -1,7 +1,6 @@
 #include "harness/row_checks.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
@@ -18,7 +17,6 @@ namespace trainbench {
 namespace {
 
 constexpr int kSamples = 96;  // Of each output at a timed shape: enough to tell mostly zeros.
-constexpr std::uint32_t kStateSeed = 1;
 constexpr int kTrajectorySteps = 5;
 
 void check_case(Session& session, OpCase& op_case, std::optional<int> samples) {
@@ -72,7 +70,7 @@ struct Trajectory {
 Trajectory reference_trajectory(Session& session, const ModelSpec& spec,
                                 const CompileOptions& options, const DatasetView& data,
                                 std::span<const std::uint32_t> order, double epsilon) {
-  const ModelState state = initial_state(spec, kStateSeed);
+  const ModelState state = initial_state(spec, kRowSeed);
   const auto program =
       make_program(session.reference(), session.device(session.reference()), spec, options);
   Trajectory result{.losses = losses(*program, state, data, order), .spread = {}};
@@ -93,13 +91,13 @@ void check_trajectory(Session& session, const ModelPoint& point, const Backend& 
   const ModelSpec spec = small.spec();
   const Dataset set = synthetic(spec.sample, spec.classes(), kTrajectorySteps * small.batch, 1);
   std::vector<std::uint32_t> order;
-  epoch_order(set.view().count, kStateSeed, 0, order);
-  CompileOptions options{.batch = small.batch, .precision = Precision::kFp32, .seed = kStateSeed};
+  epoch_order(set.view().count, kRowSeed, 0, order);
+  CompileOptions options{.batch = small.batch, .precision = Precision::kFp32, .seed = kRowSeed};
   const double epsilon = std::max(input_epsilon(precision), 0x1p-23);
   const Trajectory want = reference_trajectory(session, spec, options, set.view(), order, epsilon);
   options.precision = precision;
   const auto program = make_program(backend, session.device(backend), spec, options);
-  const auto got = losses(*program, initial_state(spec, kStateSeed), set.view(), order);
+  const auto got = losses(*program, initial_state(spec, kRowSeed), set.view(), order);
   for (std::size_t i = 0; i < want.losses.size(); ++i) {
     const double allowed = kBand * want.spread[i] + kFloor * std::abs(want.losses[i]);
     if (i < got.size() && std::abs(got[i] - want.losses[i]) <= allowed) continue;
@@ -152,7 +150,7 @@ std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
   bool parameters_below = false;
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     if (!spec.layers[i].has_op()) continue;
-    StepOp op{spec.layers[i].name, spec.layers[i].problem(batch, samples[i], kStateSeed), {}};
+    StepOp op{spec.layers[i].name, spec.layers[i].problem(batch, samples[i], kRowSeed), {}};
     for (const Pass pass : op.problem->passes()) {
       if (pass != Pass::kBackwardData || parameters_below) op.passes.push_back(pass);
     }
@@ -200,7 +198,7 @@ void check_program(Session& session, const ModelPoint& point, Program& program,
       std::min({kMostSamples, data.count, std::max<std::int64_t>(affordable, 2)});
   const auto reference = make_program(session.reference(), session.device(session.reference()),
                                       spec, {.batch = samples});
-  reference->import_state(initial_state(spec, kStateSeed));
+  reference->import_state(initial_state(spec, kRowSeed));
   const Evaluation want = reference->evaluate(data, 0, samples);
   const Evaluation got = program.evaluate(data, 0, samples);
   const double tolerance = 1e-5 + 8 * input_epsilon(precision);

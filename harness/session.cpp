@@ -1,8 +1,5 @@
 #include "harness/session.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <stdexcept>
 
 #include "harness/probe.hpp"
@@ -10,29 +7,6 @@
 #include "kernels/core/stop.hpp"
 
 namespace trainbench {
-namespace {
-
-// Lets the calling thread, and threads that it starts, run on `cpus` while it lives.
-class RunOn {
- public:
-  explicit RunOn(const std::vector<int>& cpus) {
-    CPU_ZERO(&saved_);
-    pthread_getaffinity_np(pthread_self(), sizeof saved_, &saved_);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-  }
-  ~RunOn() { pthread_setaffinity_np(pthread_self(), sizeof saved_, &saved_); }
-  RunOn(const RunOn&) = delete;
-  RunOn& operator=(const RunOn&) = delete;
-
- private:
-  cpu_set_t saved_;
-};
-
-}  // namespace
-
 Session::Session(Options options, std::vector<std::unique_ptr<Backend>> backends)
     : options_(std::move(options)), backends_(std::move(backends)) {}
 

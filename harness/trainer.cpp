@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <stdexcept>
 
 #include "data/models.hpp"
@@ -18,24 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Sums over steps, and their means over samples.
-struct Sums {
-  double loss = 0;
-  std::int64_t correct = 0, samples = 0;
-
-  void add(std::span<const StepMetrics> steps) {
-    for (const StepMetrics& step : steps) {
-      loss += step.loss_sum;
-      correct += step.correct;
-      samples += step.samples;
-    }
-  }
-  LossAccuracy means() const {
-    const auto count = static_cast<double>(std::max<std::int64_t>(samples, 1));
-    return {loss / count, static_cast<double>(correct) / count};
-  }
-};
-
 LossAccuracy evaluate(Program& program, const DatasetView& data, std::int64_t count,
                       std::vector<std::int32_t>* predicted) {
   Evaluation evaluation = program.evaluate(data, 0, count);
@@ -49,7 +30,7 @@ EpochResult train_epoch(Program& program, std::span<const std::uint32_t> order, 
                         const TrainerEvents& events) {
   constexpr double kPieceSeconds = 0.1;
   const std::int64_t all = (std::ssize(order) + batch - 1) / batch;
-  Sums sums;
+  StepSums sums;
   double seconds = 0;
   std::int64_t piece = 1;
   for (std::int64_t done = 0; done < all;) {
@@ -61,7 +42,7 @@ EpochResult train_epoch(Program& program, std::span<const std::uint32_t> order, 
     const double took = seconds_since(start);
     seconds += took;
     done += steps;
-    if (!std::isfinite(sums.loss)) {
+    if (!sums.finite()) {
       throw std::runtime_error("diverged: the loss of step " + std::to_string(done) +
                                " is not finite");
     }
@@ -80,7 +61,6 @@ EpochResult train_epoch(Program& program, std::span<const std::uint32_t> order, 
 void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
                  const TrainTest& data, const TrainerOptions& options, const TrainerEvents& events,
                  TrainingResult& result) {
-  constexpr double kNothingLearned = 1e-3;
   const auto begin = Clock::now();
   const DatasetView training = data.train.view(), test = data.test.view();
   const auto program =
@@ -93,14 +73,13 @@ void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
   const auto after_set_up = Clock::now();
   result.label = program->label();
   result.executed_flops = program->executed_flops();
-  const double guess = std::log(static_cast<double>(spec.classes()));
   const std::int64_t validate = std::min(options.validate, test.count);
   std::vector<std::uint32_t> order;
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     epoch_order(training.count, options.seed, static_cast<std::uint32_t>(epoch), order);
     EpochResult done = train_epoch(*program, order, options.batch, events);
     if (validate > 0) done.validation = evaluate(*program, test, validate, nullptr);
-    done.not_learning = std::abs(done.training.loss - guess) < kNothingLearned;
+    done.not_learning = is_guessing(done.training.loss, spec.classes());
     result.epochs.push_back(done);
     if (events.epoch_done) events.epoch_done(epoch, done);
   }

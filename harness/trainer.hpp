@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "harness/step_sums.hpp"
 #include "kernels/core/backend.hpp"
 #include "kernels/ops/model_spec.hpp"
 
@@ -17,10 +18,6 @@ struct TrainerOptions {
   std::int64_t validate = 1000;  // First test images, after each epoch; 0: none.
   std::uint32_t seed = 1;        // Of weights, orders and dropout masks.
   Precision precision = Precision::kFp32;
-};
-
-struct LossAccuracy {
-  double loss = 0, accuracy = 0;  // Means over samples.
 };
 
 struct EpochResult {

@@ -115,6 +115,13 @@ const typename Op::Problem* OpProblem::as() const {
   return static_cast<const typename Op::Problem*>(typed(typeid(Op)));
 }
 
+// FLOPs that a pass of an object for a problem executes: what the object says, else the
+// definition's.
+inline double executed_flops(const OpObject& op, const OpProblem& problem, Pass pass) {
+  const double flops = op.executed_flops(pass);
+  return flops < 0 ? problem.work(pass).flops : flops;
+}
+
 // Throws std::invalid_argument for a problem that makes no sense.
 template <TrainingOp Op>
 std::shared_ptr<const OpProblem> make_problem(const typename Op::Problem& problem) {

@@ -67,11 +67,11 @@ int default_threads() {
   return static_cast<int>(std::max(1.0, std::min(cpus, std::ceil(cgroup_cpu_quota()))));
 }
 
-PinnedCaller::PinnedCaller() : saved_(allowed_cpus()) {
-  if (!pin({saved_.front()})) saved_.clear();
+RunOn::RunOn(const std::vector<int>& cpus) : saved_(allowed_cpus()) {
+  if (!pin(cpus)) saved_.clear();
 }
 
-PinnedCaller::~PinnedCaller() {
+RunOn::~RunOn() {
   if (!saved_.empty()) pin(saved_);
 }
 

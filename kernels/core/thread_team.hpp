@@ -31,17 +31,27 @@ std::vector<int> allowed_cpus();
 // min(allowed CPUs, cgroup quota rounded up), at least 1.
 int default_threads();
 
-// Pins the calling thread to the first allowed CPU while it lives, so that it stays beside, never
-// on top of, a team's pinned workers. Does nothing where pinning is refused.
-class PinnedCaller {
+// Lets the calling thread, and threads that it starts, run on these CPUs alone while it lives. Does
+// nothing where that is refused.
+class RunOn {
  public:
-  PinnedCaller();
-  ~PinnedCaller();
-  PinnedCaller(const PinnedCaller&) = delete;
-  PinnedCaller& operator=(const PinnedCaller&) = delete;
+  explicit RunOn(const std::vector<int>& cpus);
+  ~RunOn();
+  RunOn(const RunOn&) = delete;
+  RunOn& operator=(const RunOn&) = delete;
 
  private:
   std::vector<int> saved_;
+};
+
+// Pins the calling thread to the first allowed CPU while it lives, so that it stays beside, never
+// on top of, a team's pinned workers.
+class PinnedCaller {
+ public:
+  PinnedCaller() : on_({allowed_cpus().front()}) {}
+
+ private:
+  RunOn on_;
 };
 
 // A fixed team of threads for fork-join loops: the caller and size() - 1 workers, which are pinned,

@@ -18,18 +18,8 @@ namespace trainbench::native {
 namespace HWY_NAMESPACE {
 namespace {
 
-// The input elements of a window, along one axis: first .. last - 1.
-struct Inside {
-  std::int64_t first, last;
-};
-
-HWY_INLINE Inside inside(const Window& window, std::int64_t input, std::int64_t position) {
-  const std::int64_t start = window.start(input, position);
-  return {std::max<std::int64_t>(start, 0), std::min(start + window.size, input)};
-}
-
-HWY_INLINE float share(Inside rows, Inside columns) {
-  return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
+HWY_INLINE float share(Window::Range rows, Window::Range columns) {
+  return 1.0f / static_cast<float>(rows.count() * columns.count());
 }
 
 // Rows first .. last - 1 of y, counted over the batch.
@@ -38,9 +28,9 @@ void average_rows(const AvgPool2d::Problem& p, const float* x, float* y, std::in
   const std::int64_t row_stride = p.width * p.channels;
   for (std::int64_t row = first; row < last; ++row) {
     const float* image = x + row / p.out_height() * p.height * row_stride;
-    const Inside rows = inside(p.window, p.height, row % p.out_height());
+    const Window::Range rows = p.window.inside(p.height, row % p.out_height());
     for (std::int64_t q = 0; q < p.out_width(); ++q) {
-      const Inside columns = inside(p.window, p.width, q);
+      const Window::Range columns = p.window.inside(p.width, q);
       const float scale = share(rows, columns);
       float* target = y + (row * p.out_width() + q) * p.channels;
       for_vectors(p.channels, [=](auto d, std::size_t c) HWY_ATTR {
@@ -64,15 +54,14 @@ void spread_rows(const AvgPool2d::Problem& p, const float* dy, float* dx, std::i
   const Window& w = p.window;
   const std::int64_t row_elements = p.width * p.channels;
   for (std::int64_t row = first; row < last; ++row) {
-    const std::int64_t n = row / p.height, padded = row % p.height + w.pad_before(p.height);
+    const std::int64_t n = row / p.height;
+    const Window::Range over = w.covering(p.height, row % p.height);
     float* target = dx + row * row_elements;
     std::memset(target, 0, static_cast<std::size_t>(row_elements) * sizeof(float));
-    const std::int64_t from = std::max<std::int64_t>(0, padded - w.size + w.stride) / w.stride;
-    const std::int64_t to = std::min(padded / w.stride + 1, p.out_height());
-    for (std::int64_t out_row = from; out_row < to; ++out_row) {
-      const Inside rows = inside(w, p.height, out_row);
+    for (std::int64_t out_row = over.first; out_row < over.last; ++out_row) {
+      const Window::Range rows = w.inside(p.height, out_row);
       for (std::int64_t q = 0; q < p.out_width(); ++q) {
-        const Inside columns = inside(w, p.width, q);
+        const Window::Range columns = w.inside(p.width, q);
         const float scale = share(rows, columns);
         const float* slope = dy + ((n * p.out_height() + out_row) * p.out_width() + q) * p.channels;
         for (std::int64_t j = columns.first; j < columns.last; ++j) {

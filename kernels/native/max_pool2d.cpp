@@ -171,9 +171,8 @@ void collect_rows(const MaxPool2d::Problem& p, const float* dy, const Index* ind
     const std::int64_t n = row / p.height, padded = row % p.height + w.pad_before(p.height);
     float* target = dx + row * row_stride;
     std::memset(target, 0, static_cast<std::size_t>(row_stride) * sizeof(float));
-    const std::int64_t from = std::max<std::int64_t>(0, padded - w.size + w.stride) / w.stride;
-    const std::int64_t to = std::min(padded / w.stride + 1, p.out_height());
-    for (std::int64_t out_row = from; out_row < to; ++out_row) {
+    const Window::Range over = w.covering(p.height, row % p.height);
+    for (std::int64_t out_row = over.first; out_row < over.last; ++out_row) {
       const std::int64_t offset = (n * p.out_height() + out_row) * out_stride;
       add_row(p, dy + offset, index + offset, padded - out_row * w.stride, target);
     }

@@ -31,11 +31,18 @@ struct Window {
   std::int64_t start(std::int64_t input, std::int64_t position) const {
     return position * stride - pad_before(input);
   }
-  // Positions first .. last - 1 are those whose windows hold an input element.
-  struct Positions {
+  // first .. last - 1.
+  struct Range {
     std::int64_t first = 0, last = 0;
+    std::int64_t count() const { return last - first; }
   };
-  Positions covering(std::int64_t input, std::int64_t element) const {
+  // The input elements of the window at a position.
+  Range inside(std::int64_t input, std::int64_t position) const {
+    const std::int64_t begin = start(input, position);
+    return {std::max<std::int64_t>(begin, 0), std::min(begin + size, input)};
+  }
+  // The positions whose windows hold an input element.
+  Range covering(std::int64_t input, std::int64_t element) const {
     const std::int64_t padded = element + pad_before(input);
     return {padded < size ? 0 : (padded - size) / stride + 1,
             std::min(output(input), padded / stride + 1)};
@@ -44,8 +51,7 @@ struct Window {
   std::int64_t taps_inside(std::int64_t input) const {
     std::int64_t taps = 0;
     for (std::int64_t position = 0; position < output(input); ++position) {
-      const std::int64_t first = start(input, position);
-      taps += std::min(first + size, input) - std::max<std::int64_t>(first, 0);
+      taps += inside(input, position).count();
     }
     return taps;
   }

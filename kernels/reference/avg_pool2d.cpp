@@ -1,7 +1,5 @@
 #include "kernels/ops/avg_pool2d.hpp"
 
-#include <algorithm>
-
 #include "kernels/reference/reference_op.hpp"
 
 namespace trainbench::reference {
@@ -21,7 +19,8 @@ class ReferenceAvgPool2d final : public ReferenceOp<AvgPool2d> {
       const std::int64_t q = index / p.channels % p.out_width();
       const std::int64_t row = index / (p.channels * p.out_width()) % p.out_height();
       const std::int64_t n = index / (p.channels * p.out_width() * p.out_height());
-      const Range rows = inside(p.height, row), columns = inside(p.width, q);
+      const Window::Range rows = p.window.inside(p.height, row),
+                          columns = p.window.inside(p.width, q);
       for (std::int64_t i = rows.first; i < rows.last; ++i) {
         for (std::int64_t j = columns.first; j < columns.last; ++j) {
           sum += from[((n * p.height + i) * p.width + j) * p.channels + c];
@@ -34,25 +33,14 @@ class ReferenceAvgPool2d final : public ReferenceOp<AvgPool2d> {
     const std::int64_t n = index / (p.channels * p.width * p.height);
     const auto over = p.window.covering(p.height, row), across = p.window.covering(p.width, column);
     for (std::int64_t i = over.first; i < over.last; ++i) {
-      const Range rows = inside(p.height, i);
+      const Window::Range rows = p.window.inside(p.height, i);
       for (std::int64_t j = across.first; j < across.last; ++j) {
-        const Range columns = inside(p.width, j);
+        const Window::Range columns = p.window.inside(p.width, j);
         sum += from[((n * p.out_height() + i) * p.out_width() + j) * p.channels + c] /
                static_cast<double>(rows.count() * columns.count());
       }
     }
     return sum;
-  }
-
- private:
-  // The input elements of a window, along one axis.
-  struct Range {
-    std::int64_t first, last;
-    std::int64_t count() const { return last - first; }
-  };
-  Range inside(std::int64_t input, std::int64_t position) const {
-    const std::int64_t start = problem().window.start(input, position);
-    return {std::max<std::int64_t>(start, 0), std::min(start + problem().window.size, input)};
   }
 };
 
