@@ -41,7 +41,7 @@ void RowRunner::enter(benchmark::State& state, const Row& row) {
 }
 
 void RowRunner::run_body(benchmark::State& state, const Row& row) {
-  const PinnedCaller pinned;
+  const PinnedCaller pinned(row.backend.empty() || session_.backend(row.backend).pins_caller());
   const FlushDenormals flush;
   session_.hygiene().restart();
   const double start = now();

@@ -23,7 +23,7 @@ using testing::ThrowsMessage;
 PeakKernel narrowest_kernel() { return peak_kernels().front(); }
 
 TEST(Peak, EveryKernelOfThisCpuComputesItsClosedForm) {
-  ThreadTeam team(2);
+  SpinTeam team(2);
   for (const PeakKernel& kernel : peak_kernels()) {
     SCOPED_TRACE(std::string(kernel.isa) + " " + std::string(to_string(kernel.precision)));
     Peak peak(team, kernel);
@@ -73,7 +73,7 @@ void skips_additions(float* x, PeakFactors factors, std::int64_t rounds) {
 }
 
 TEST(Peak, WrongChainsAreCaught) {
-  ThreadTeam team(1);
+  SpinTeam team(1);
   for (const auto run : {skips_everything, skips_a_round, skips_the_last_lane,
                          skips_multiplications, skips_additions}) {
     PeakKernel kernel = narrowest_kernel();
@@ -84,7 +84,7 @@ TEST(Peak, WrongChainsAreCaught) {
 
 // Sums beyond 2^24 are not exact in fp32, so the check could not tell a wrong one.
 TEST(Peak, RefusesInexactRounds) {
-  ThreadTeam team(1);
+  SpinTeam team(1);
   Peak peak(team, narrowest_kernel());
   EXPECT_THROW(peak.run(0), std::invalid_argument);
   EXPECT_THROW(peak.run(Peak::kMaxRounds), std::invalid_argument);

@@ -1,13 +1,19 @@
-#include "kernels/core/cgroup.hpp"
 #include "kernels/core/thread_team.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+
+#include "kernels/core/cgroup.hpp"
+#include "kernels/core/openmp.hpp"
 
 namespace trainbench {
 namespace {
@@ -20,21 +26,48 @@ std::vector<int> calls_per_thread(ThreadTeam& team) {
   return calls;
 }
 
-TEST(ThreadTeam, CallsEveryThreadOnce) {
+// What a library that computes with OpenMP brings, before anybody asks for it.
+const void* const openmp_library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
+
+using MakeTeam = std::unique_ptr<ThreadTeam> (*)(int threads);
+
+// Every kind of team does the same.
+class Teams : public testing::TestWithParam<std::pair<const char*, MakeTeam>> {
+ protected:
+  static std::unique_ptr<ThreadTeam> make(int threads) { return GetParam().second(threads); }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Teams,
+    testing::Values(
+        std::pair<const char*, MakeTeam>{"spin",
+                                         [](int threads) -> std::unique_ptr<ThreadTeam> {
+                                           return std::make_unique<SpinTeam>(threads);
+                                         }},
+        std::pair<const char*, MakeTeam>{"openmp",
+                                         [](int threads) -> std::unique_ptr<ThreadTeam> {
+                                           return std::make_unique<OpenMpTeam>(threads);
+                                         }}),
+    [](const auto& tested) { return std::string(tested.param.first); });
+
+TEST_P(Teams, CallEveryThreadOnce) {
   for (const int threads : {1, 2, 3}) {
-    ThreadTeam team(threads);
+    const auto owner = make(threads);
+    ThreadTeam& team = *owner;
     EXPECT_EQ(team.size(), threads);
     EXPECT_THAT(calls_per_thread(team), Each(1));
   }
 }
 
-TEST(ThreadTeam, MayHaveMoreThreadsThanThereAreCpus) {
-  ThreadTeam team(static_cast<int>(allowed_cpus().size()) + 5);
+TEST_P(Teams, MayHaveMoreThreadsThanThereAreCpus) {
+  const auto owner = make(static_cast<int>(allowed_cpus().size()) + 5);
+  ThreadTeam& team = *owner;
   for (int round = 0; round < 20; ++round) EXPECT_THAT(calls_per_thread(team), Each(1));
 }
 
-TEST(ThreadTeam, ServesManyTasksInARow) {
-  ThreadTeam team(2);
+TEST_P(Teams, ServeManyTasksInARow) {
+  const auto owner = make(2);
+  ThreadTeam& team = *owner;
   std::vector<std::int64_t> sums(2);
   for (int round = 0; round < 2000; ++round) {
     team.run([&](int thread) { sums[static_cast<std::size_t>(thread)] += round; });
@@ -42,18 +75,19 @@ TEST(ThreadTeam, ServesManyTasksInARow) {
   EXPECT_THAT(sums, Each(1999 * 2000 / 2));
 }
 
-TEST(ThreadTeam, WakesAfterSleep) {
-  ThreadTeam team(2);
+TEST_P(Teams, WakeAfterSleep) {
+  const auto owner = make(2);
+  ThreadTeam& team = *owner;
   for (int round = 0; round < 3; ++round) {
     EXPECT_THAT(calls_per_thread(team), Each(1));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Longer than workers spin.
     EXPECT_THAT(calls_per_thread(team), Each(1));
-    team.rest();
   }
 }
 
-TEST(ThreadTeam, RethrowsFromAnyThreadAndGoesOn) {
-  ThreadTeam team(3);
+TEST_P(Teams, RethrowFromAnyThreadAndGoOn) {
+  const auto owner = make(3);
+  ThreadTeam& team = *owner;
   for (int thrower = 0; thrower < 3; ++thrower) {
     const auto task = [thrower](int thread) {
       if (thread == thrower) throw std::runtime_error("thread " + std::to_string(thread));
@@ -68,22 +102,25 @@ TEST(ThreadTeam, RethrowsFromAnyThreadAndGoesOn) {
   }
 }
 
-TEST(ThreadTeam, RethrowsOneOfSeveral) {
-  ThreadTeam team(3);
+TEST_P(Teams, RethrowOneOfSeveral) {
+  const auto owner = make(3);
+  ThreadTeam& team = *owner;
   EXPECT_THROW(team.run([](int) { throw std::out_of_range("all"); }), std::out_of_range);
   EXPECT_THAT(calls_per_thread(team), Each(1));
 }
 
-TEST(ThreadTeam, RefusesToBeUsedByItsOwnTasks) {
+TEST_P(Teams, RefuseToBeUsedByTheirOwnTasks) {
   for (const int threads : {1, 2}) {
-    ThreadTeam team(threads);
+    const auto owner = make(threads);
+    ThreadTeam& team = *owner;
     EXPECT_THROW(team.run([&](int) { team.run([](int) {}); }), std::logic_error);
     EXPECT_THAT(calls_per_thread(team), Each(1));
   }
 }
 
-TEST(ParallelFor, CoversEachIndexOnce) {
-  ThreadTeam team(3);
+TEST_P(Teams, CoverEachIndexOnce) {
+  const auto owner = make(3);
+  ThreadTeam& team = *owner;
   for (const std::int64_t count : {0, 1, 2, 3, 7, 1000}) {
     for (const std::int64_t grain : {0, 1, 5, 10000}) {
       std::vector<int> seen(static_cast<std::size_t>(count));
@@ -97,8 +134,9 @@ TEST(ParallelFor, CoversEachIndexOnce) {
   }
 }
 
-TEST(ParallelFor, KeepsSmallLoopsOnTheCaller) {
-  ThreadTeam team(3);
+TEST_P(Teams, KeepSmallLoopsOnTheCaller) {
+  const auto owner = make(3);
+  ThreadTeam& team = *owner;
   const auto caller = std::this_thread::get_id();
   parallel_for(team, 100, 100, [&](std::int64_t begin, std::int64_t end, int) {
     EXPECT_EQ(begin, 0);
@@ -108,10 +146,11 @@ TEST(ParallelFor, KeepsSmallLoopsOnTheCaller) {
 }
 
 // Moments of dead units decay into denormals, which would slow training down a hundredfold.
-TEST(ParallelFor, FlushesDenormalsInEveryThread) {
+TEST_P(Teams, FlushDenormalsInEveryThread) {
   volatile const float tiny = std::numeric_limits<float>::min();
   for (const int threads : {1, 3}) {
-    ThreadTeam team(threads);
+    const auto owner = make(threads);
+    ThreadTeam& team = *owner;
     std::vector<float> halves(3, 1.0f);
     parallel_for(team, 3, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) halves[static_cast<std::size_t>(i)] = tiny * 0.5f;
@@ -119,6 +158,34 @@ TEST(ParallelFor, FlushesDenormalsInEveryThread) {
     EXPECT_THAT(halves, Each(0.0f)) << threads << " threads";
   }
   EXPECT_GT(tiny * 0.5f, 0.0f) << "flushing must end with the loop";
+}
+
+// Several devices live in one process, each with a team of its own size.
+TEST_P(Teams, OfSeveralSizesTakeTurns) {
+  const auto two = make(2), one = make(1), four = make(4);
+  for (int round = 0; round < 3; ++round) {
+    for (ThreadTeam* team : {two.get(), one.get(), four.get()}) {
+      EXPECT_THAT(calls_per_thread(*team), Each(1));
+    }
+  }
+}
+
+// GNU's runtime starts threads where the caller may run.
+TEST(OpenMpTeam, RunsOnAllCpusOfAnUnpinnedCaller) {
+  OpenMpTeam team(2);
+  const std::vector<int> cpus = allowed_cpus();
+  std::vector<std::vector<int>> allowed(2);
+  team.run([&](int thread) { allowed[static_cast<std::size_t>(thread)] = allowed_cpus(); });
+  if (std::getenv("OMP_PROC_BIND") != nullptr) GTEST_SKIP() << "OMP_PROC_BIND places the threads";
+  EXPECT_THAT(allowed, Each(cpus));
+}
+
+TEST(OpenMpTeam, SetsWhatALibraryGets) {
+  OpenMpTeam two(2), three(3);
+  two.use();
+  EXPECT_EQ(openmp_runtime().get_max_threads(), 2);
+  three.use();
+  EXPECT_EQ(openmp_runtime().get_max_threads(), 3);
 }
 
 TEST(Threads, DefaultsFitTheMachine) {

@@ -20,6 +20,16 @@ struct Probe {
   std::string reason;   // Why not, and what to do about it; empty when available.
   std::string version;  // "OpenBLAS 0.3.21"; for --list_backends.
   std::vector<std::pair<std::string, std::string>> context;  // For result files.
+  // Precisions that the backend declares and this machine cannot compute in, each with why.
+  std::vector<std::pair<Precision, std::string>> lacking = {};
+
+  // Why a precision cannot be had; empty when it can.
+  std::string lacks(Precision precision) const {
+    for (const auto& [missing, why] : lacking) {
+      if (missing == precision) return why;
+    }
+    return "";
+  }
 };
 
 // What a device is opened for.
@@ -56,6 +66,11 @@ class Backend {
   virtual bool probe_in_child() const { return false; }
   // Runs on the host's CPUs, with the suite's threads.
   virtual bool on_host() const { return true; }
+  // Whoever runs this backend's work is pinned beside the pinned workers of its team. False where
+  // the threads of a library compute: they would inherit the caller's one CPU.
+  virtual bool pins_caller() const { return true; }
+  // Keeps activations in forms of its own, so that data in canonical form needs reorders.
+  virtual bool own_layouts() const { return false; }
 
   virtual Probe probe() const = 0;
   virtual std::unique_ptr<Device> open_device(const DeviceOptions& options) const = 0;

@@ -30,6 +30,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;
+  // Facts for the labels of rows: "key=value;key=value".
+  virtual std::string label() const { return ""; }
   // Aligned to kAlignment bytes, contents undefined. Throws OutOfMemory, naming needed bytes.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* data) noexcept = 0;  // Waits for queued work that may use it.

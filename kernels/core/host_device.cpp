@@ -40,8 +40,9 @@ std::size_t available_memory() {
   return 0;
 }
 
-HostDevice::HostDevice(int threads) : team_(std::max(1, threads)) {
+HostDevice::HostDevice(int threads) {
   require(threads >= 1, "threads must be at least 1, not " + std::to_string(threads));
+  team_ = std::make_unique<SpinTeam>(threads);
 }
 
 // Linux grants memory that it does not have and kills the process later, so a request is held

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "kernels/core/device.hpp"
 #include "kernels/core/thread_team.hpp"
@@ -11,12 +12,14 @@ namespace trainbench {
 // Memory that can be had without swapping, in bytes; 0 when unknown.
 std::size_t available_memory();
 
-// The host's memory and a team of threads. Ops run at once: nothing is ever queued.
-class HostDevice final : public Device {
+// The host's memory and a team of threads, the suite's own unless another is given. Ops run at once:
+// nothing is ever queued.
+class HostDevice : public Device {
  public:
   explicit HostDevice(int threads);
+  explicit HostDevice(std::unique_ptr<ThreadTeam> team) : team_(std::move(team)) {}
 
-  ThreadTeam& team() { return team_; }
+  ThreadTeam& team() { return *team_; }
 
   std::string name() const override { return "host"; }
   void* allocate(std::size_t bytes) override;
@@ -27,7 +30,7 @@ class HostDevice final : public Device {
   std::unique_ptr<Stopwatch> make_stopwatch() override;
 
  private:
-  ThreadTeam team_;
+  std::unique_ptr<ThreadTeam> team_;
 };
 
 // The device as a host device; throws std::logic_error when it is another.

@@ -119,6 +119,7 @@ struct OpContext {
   Device& device;
   Precision precision = Precision::kFp32;
   bool inference = false;  // Only the forward pass will run; no state for a backward pass is kept.
+  bool input_gradient = true;  // backward_data will run; false for the first layer of a model.
   std::span<const LayoutHint> hints = {};
 
   // The canonical layout where nothing is known.
@@ -147,6 +148,12 @@ class OpObject {
   virtual double executed_flops(Pass) const { return -1; }
   // Factor on the allowed error of a pass; anything but 1 needs a derivation beside it.
   virtual double error_factor(Pass) const { return 1; }
+  // Tells that the parameters handed over from now on may have other values than before. An op may
+  // keep what it derives from them, such as another layout, from call to call until then; a new
+  // object starts as if told.
+  virtual void parameters_changed() {}
+  // False for an input that the object does not look at in a pass, since its state holds what it needs.
+  virtual bool reads(Pass, std::string_view) const { return true; }
   // The form this object wants an operand in. Asked only for operands of the forward pass: a
   // gradient "dx" has the form of its "x" (see layout_of).
   virtual Layout layout(std::string_view) const { return {}; }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <typeindex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/op.hpp"
@@ -21,15 +23,24 @@ class OpTable {
   struct Entry {
     std::string op;             // Op::kName.
     std::string borrowed_from;  // The backend the op is borrowed from; empty for an own op.
+    std::vector<Precision> precisions;  // Those that the op is there for; empty: all.
     std::function<std::unique_ptr<OpObject>(const OpContext&, const void* problem)> create;
+
+    bool own_in(Precision precision) const {
+      return borrowed_from.empty() &&
+             (precisions.empty() || std::ranges::find(precisions, precision) != precisions.end());
+    }
   };
 
+  // `precisions`: those that the op is there for, where these are not all of its backend's; a
+  // program in another precision creates it nevertheless, between operands of its own forms.
   template <TrainingOp Op>
-  void add(Factory<Op> factory) {
-    entries_[typeid(Op)] = {
-        std::string(Op::kName), "", [factory](const OpContext& context, const void* problem) {
-          return factory(context, *static_cast<const typename Op::Problem*>(problem));
-        }};
+  void add(Factory<Op> factory, std::vector<Precision> precisions = {}) {
+    entries_[typeid(Op)] = {std::string(Op::kName), "", std::move(precisions),
+                            [factory](const OpContext& context, const void* problem) {
+                              return factory(context,
+                                             *static_cast<const typename Op::Problem*>(problem));
+                            }};
   }
 
   // Takes the named ops of another backend; throws std::logic_error when it has no such op of its

@@ -75,7 +75,34 @@ RunOn::~RunOn() {
   if (!saved_.empty()) pin(saved_);
 }
 
-ThreadTeam::ThreadTeam(int threads) {
+void ThreadTeam::Task::operator()(int thread) noexcept {
+  const FlushDenormals flush;
+  try {
+    invoke_(context_, thread);
+  } catch (...) {
+    if (!failed_.exchange(true)) failure_ = std::current_exception();
+  }
+}
+
+void ThreadTeam::Task::rethrow() {
+  if (failed_.load()) std::rethrow_exception(failure_);
+}
+
+void ThreadTeam::run_erased(Task::Invoke invoke, void* context) {
+  if (busy_.exchange(true, std::memory_order_relaxed)) {
+    throw std::logic_error("a task of a thread team may not use the team itself");
+  }
+  const Leave leave(busy_);
+  Task task(invoke, context);
+  if (size_ == 1) {
+    task(0);
+  } else {
+    fork(task);
+  }
+  task.rethrow();
+}
+
+SpinTeam::SpinTeam(int threads) : ThreadTeam(threads) {
   const std::vector<int> cpus = allowed_cpus();
   const auto available = static_cast<int>(cpus.size());
   spins_ = threads <= available ? kIdleSpins : 0;
@@ -93,9 +120,9 @@ ThreadTeam::ThreadTeam(int threads) {
   }
 }
 
-ThreadTeam::~ThreadTeam() { stop(); }
+SpinTeam::~SpinTeam() { stop(); }
 
-void ThreadTeam::stop() {
+void SpinTeam::stop() {
   stopping_.store(true);
   generation_.fetch_add(1);
   generation_.notify_all();
@@ -103,30 +130,12 @@ void ThreadTeam::stop() {
   workers_.clear();
 }
 
-void ThreadTeam::rest() { resting_.store(true, std::memory_order_relaxed); }
-
-void ThreadTeam::run_erased(Invoke invoke, void* context) {
-  if (busy_.exchange(true, std::memory_order_relaxed)) {
-    throw std::logic_error("a task of a thread team may not use the team itself");
-  }
-  const Leave leave(busy_);
-  const FlushDenormals flush;
-  if (workers_.empty()) {
-    invoke(context, 0);
-    return;
-  }
-  invoke_ = invoke;
-  context_ = context;
-  resting_.store(false, std::memory_order_relaxed);
+void SpinTeam::fork(Task& task) {
+  task_ = &task;
   pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
-  std::exception_ptr own_failure;
-  try {
-    invoke(context, 0);
-  } catch (...) {
-    own_failure = std::current_exception();
-  }
+  task(0);
   for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
     if (spin < spins_) {
       _mm_pause();
@@ -134,32 +143,20 @@ void ThreadTeam::run_erased(Invoke invoke, void* context) {
       std::this_thread::yield();
     }
   }
-  // Of several failures one is thrown; none may be left for the next task.
-  if (failed_.exchange(false, std::memory_order_acquire)) {
-    std::exception_ptr failure = std::exchange(failure_, nullptr);
-    if (!own_failure) own_failure = std::move(failure);
-  }
-  if (own_failure) std::rethrow_exception(own_failure);
 }
 
-void ThreadTeam::work(int thread, int cpu) {
+void SpinTeam::work(int thread, int cpu) {
   if (cpu >= 0) pin({cpu});
-  const FlushDenormals flush;
   std::uint32_t seen = 0;
   while (true) {
     for (int spin = 0; spin < spins_ && generation_.load(std::memory_order_acquire) == seen;
          ++spin) {
-      if (resting_.load(std::memory_order_relaxed)) break;
       _mm_pause();
     }
     generation_.wait(seen, std::memory_order_acquire);  // Returns at once when it has changed.
     ++seen;
     if (stopping_.load()) return;
-    try {
-      invoke_(context_, thread);
-    } catch (...) {
-      if (!failed_.exchange(true)) failure_ = std::current_exception();
-    }
+    (*task_)(thread);
     pending_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -45,29 +45,28 @@ class RunOn {
 };
 
 // Pins the calling thread to the first allowed CPU while it lives, so that it stays beside, never
-// on top of, a team's pinned workers.
+// on top of, a team's pinned workers; does nothing where that is not wanted.
 class PinnedCaller {
  public:
-  PinnedCaller() : on_({allowed_cpus().front()}) {}
+  explicit PinnedCaller(bool wanted = true)
+      : on_(wanted ? std::vector<int>{allowed_cpus().front()} : allowed_cpus()) {}
 
  private:
   RunOn on_;
 };
 
-// A fixed team of threads for fork-join loops: the caller and size() - 1 workers, which are pinned,
-// flush denormals, spin for some 50 us after their last task and then sleep until the next.
+// A fixed team of threads for fork-join loops: the caller and size() - 1 others.
 class ThreadTeam {
  public:
-  // Throws OutOfMemory where the system does not start so many threads.
-  explicit ThreadTeam(int threads);
-  ~ThreadTeam();
+  virtual ~ThreadTeam() = default;
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
+  int size() const { return size_; }
 
-  // Calls task(thread) for thread 0 .. size() - 1, 0 being the caller; returns when all returned.
-  // Rethrows the first exception. Throws std::logic_error when called from within a task.
+  // Calls task(thread) for thread 0 .. size() - 1, 0 being the caller, denormals flushed; returns
+  // when all returned. Rethrows the first exception. Throws std::logic_error when called from
+  // within a task.
   template <class Task>
   void run(Task&& task) {
     using Plain = std::remove_reference_t<Task>;
@@ -75,24 +74,51 @@ class ThreadTeam {
                const_cast<void*>(static_cast<const void*>(std::addressof(task))));
   }
 
-  // Sends the workers to sleep at once: before the threads of a library work.
-  void rest();
+ protected:
+  // What fork() hands to the threads; keeps what they throw.
+  class Task {
+   public:
+    using Invoke = void (*)(void* context, int thread);
+    Task(Invoke invoke, void* context) : invoke_(invoke), context_(context) {}
+    void operator()(int thread) noexcept;
+    void rethrow();
+
+   private:
+    Invoke invoke_;
+    void* context_;
+    std::atomic<bool> failed_{false};
+    std::exception_ptr failure_;
+  };
+
+  explicit ThreadTeam(int size) : size_(size) {}
+  // Calls task(thread) for thread 0 .. size() - 1 on a thread each, 0 being the caller; returns
+  // when all returned. Only called where size() > 1.
+  virtual void fork(Task& task) = 0;
 
  private:
-  using Invoke = void (*)(void* context, int thread);
-  void run_erased(Invoke invoke, void* context);
+  void run_erased(Task::Invoke invoke, void* context);
+
+  int size_;
+  std::atomic<bool> busy_{false};  // A task runs.
+};
+
+// The suite's own threads: pinned workers that spin for some 50 us after their last task and then
+// sleep until the next.
+class SpinTeam final : public ThreadTeam {
+ public:
+  // Throws OutOfMemory where the system does not start so many threads.
+  explicit SpinTeam(int threads);
+  ~SpinTeam() override;
+
+ private:
+  void fork(Task& task) override;
   void work(int thread, int cpu);
   void stop();  // Ends the workers.
 
   alignas(64) std::atomic<std::uint32_t> generation_{0};
-  Invoke invoke_ = nullptr;
-  void* context_ = nullptr;
+  Task* task_ = nullptr;
   alignas(64) std::atomic<int> pending_{0};
-  alignas(64) std::atomic<bool> resting_{false};
-  std::atomic<bool> stopping_{false};
-  std::atomic<bool> failed_{false};
-  std::atomic<bool> busy_{false};  // A task runs.
-  std::exception_ptr failure_;
+  alignas(64) std::atomic<bool> stopping_{false};
   int spins_ = 0;  // Of an idle worker; 0 where the team has more threads than there are CPUs.
   std::vector<std::thread> workers_;
 };

@@ -1,7 +1,6 @@
 #include "kernels/openblas/sgemm.hpp"
 
 #include <cblas.h>
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <charconv>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/core/host_device.hpp"
+#include "kernels/core/openmp.hpp"
 
 namespace trainbench::openblas {
 namespace {
@@ -17,27 +17,17 @@ namespace {
 enum Threading { kSerial = 0, kPthread = 1, kOpenMp = 2 };  // Of openblas_get_parallel().
 
 // An OpenBLAS with OpenMP asks OpenMP how many threads a call may use, a setting of each calling
-// thread. Its runtime is not linked by us, hence looked up; null without OpenMP.
-struct OpenMp {
-  int (*get_max_threads)() = nullptr;
-  void (*set_num_threads)(int) = nullptr;
-};
-
-OpenMp load_openmp() {
-  if (openblas_get_parallel() != kOpenMp) return {};
-  const OpenMp openmp{reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
-                      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
-  if (openmp.get_max_threads == nullptr || openmp.set_num_threads == nullptr) {
+// thread. Functions are null for other OpenBLAS.
+const OpenMpRuntime& openmp() {
+  static const OpenMpRuntime none;
+  if (openblas_get_parallel() != kOpenMp) return none;
+  const OpenMpRuntime& runtime = openmp_runtime();
+  if (runtime.get_max_threads == nullptr || runtime.set_num_threads == nullptr) {
     throw std::runtime_error(
         "OpenBLAS was built with OpenMP, but omp_set_num_threads is not to be found; link an "
         "OpenBLAS with pthreads (Debian: libopenblas-pthread-dev)");
   }
-  return openmp;
-}
-
-const OpenMp& openmp() {
-  static const OpenMp loaded = load_openmp();
-  return loaded;
+  return runtime;
 }
 
 // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY Haswell MAX_THREADS=64": the word after

@@ -1,0 +1,69 @@
+#include "kernels/core/openmp.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+namespace trainbench {
+namespace {
+
+template <class Function>
+void look_up(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+const OpenMpRuntime& openmp_runtime() {
+  static const OpenMpRuntime loaded = [] {
+    OpenMpRuntime runtime;
+    look_up("omp_get_max_threads", runtime.get_max_threads);
+    look_up("omp_set_num_threads", runtime.set_num_threads);
+    look_up("GOMP_parallel", runtime.parallel);
+    look_up("omp_get_thread_num", runtime.get_thread_num);
+    look_up("omp_get_num_threads", runtime.get_num_threads);
+    return runtime;
+  }();
+  return loaded;
+}
+
+OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
+  const OpenMpRuntime& runtime = openmp_runtime();
+  if (runtime.set_num_threads == nullptr || runtime.parallel == nullptr) {
+    throw std::runtime_error(
+        "no OpenMP runtime with GOMP_parallel is loaded, so its threads cannot be shared; link a "
+        "library that was built with GNU's or LLVM's OpenMP");
+  }
+  use();
+  if (threads == 1) return;
+  std::atomic<int> granted{0};
+  const FlushDenormals flush;  // New threads take it over, also those of the library's regions.
+  runtime.parallel([](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &granted,
+                   static_cast<unsigned>(threads), 0);
+  if (granted != threads) {
+    throw std::runtime_error("OpenMP grants " + std::to_string(granted) + " of " +
+                             std::to_string(threads) +
+                             " threads; unset OMP_THREAD_LIMIT and OMP_DYNAMIC, or try "
+                             "--threads=" +
+                             std::to_string(granted));
+  }
+}
+
+// Where the runtime grants fewer threads than at the start, each takes several turns.
+void OpenMpTeam::fork(Task& task) {
+  struct Region {
+    Task& task;
+    int turns;
+  } region{task, size()};
+  openmp_runtime().parallel(
+      [](void* context) {
+        const Region& all = *static_cast<const Region*>(context);
+        const int threads = openmp_runtime().get_num_threads();
+        for (int i = openmp_runtime().get_thread_num(); i < all.turns; i += threads) all.task(i);
+      },
+      &region, static_cast<unsigned>(size()), 0);
+}
+
+}  // namespace trainbench
