@@ -1,8 +1,12 @@
+#include <algorithm>
+
 #include "data/models.hpp"
 #include "harness/op_rows.hpp"
 #include "harness/op_suite.hpp"
 #include "harness/program.hpp"
 #include "harness/row_checks.hpp"
+#include "harness/step_plan.hpp"
+#include "kernels/ops/reorder.hpp"
 
 namespace trainbench {
 namespace {
@@ -14,11 +18,37 @@ void for_owners(const Session& session, const OpProblem& problem, Tier tier, Mak
   for (const auto& backend : session.backends()) {
     const OpTable ops = backend->ops();
     const OpTable::Entry* entry = problem.find(ops);
-    if (entry == nullptr || !entry->borrowed_from.empty()) continue;
+    if (entry == nullptr) continue;
     for (const Precision precision : backend->precisions()) {
+      if (!entry->own_in(precision)) continue;
       make(*backend, precision, backend->contends() ? tier : Tier::kFull);
     }
   }
+}
+
+bool works_on_images(const OpProblem& problem) {
+  const auto is_image = [](const Operand& operand) {
+    return operand.name == "y" && operand.shape.rank() == 4;
+  };
+  return problem.op() != Reorder::kName &&
+         std::ranges::any_of(problem.operands(Pass::kForward), is_image);
+}
+
+// The row, and, where the backend keeps images in forms of its own, one with images in plain NHWC,
+// as a user's own data would come.
+void add_with_plain(const OpRow& row, const Backend& backend, Precision precision,
+                    std::vector<Row>& rows) {
+  rows.push_back(make_op_row(row, backend, precision));
+  if (!backend.own_layouts() || !works_on_images(*row.problem)) return;
+  OpRow plain = row;
+  plain.axes.emplace_back("layout:nhwc");
+  plain.options = [of_row = row.options](Session& session, const Backend& own, Precision in) {
+    CaseOptions options;
+    if (of_row) options.input_gradient = of_row(session, own, in).input_gradient;
+    options.plain = true;
+    return options;
+  };
+  rows.push_back(make_op_row(plain, backend, precision));
 }
 
 void add_op_rows(const Session& session, std::vector<Row>& rows) {
@@ -31,13 +61,35 @@ void add_op_rows(const Session& session, std::vector<Row>& rows) {
                      const auto check = [shared, &backend, precision, pass](Session& running) {
                        check_op(running, *shared, backend, precision, pass);
                      };
-                     rows.push_back(make_op_row({"op", suite.op, point.problem, pass, point.axes,
-                                                 tier, point.batch, check},
-                                                backend, precision));
+                     add_with_plain({"op", suite.op, point.problem, pass, point.axes, tier,
+                                     point.batch, check, nullptr},
+                                    backend, precision, rows);
                    });
       }
     }
   }
+}
+
+// As a training step of the model creates the op: with its input in the form that the layer before
+// leaves it in.
+CaseOptions in_model(Session& session, const ModelSpec& spec, std::int64_t batch, const StepOp& op,
+                     const Backend& backend, Precision precision) {
+  CaseOptions options;
+  options.input_gradient = std::ranges::find(op.passes, Pass::kBackwardData) != op.passes.end();
+  if (!backend.own_layouts()) return options;
+  std::vector<ParameterSlot> slots;
+  const OpTable ops = backend.ops();
+  const StepPlan plan = plan_step({.spec = spec,
+                                   .ops = ops,
+                                   .device = session.device(backend),
+                                   .batch = batch,
+                                   .precision = precision,
+                                   .seed = kRowSeed,
+                                   .inference = false},
+                                  slots);
+  const auto input = plan.inputs.find(op.name);
+  if (input != plan.inputs.end()) options.hints.push_back({"x", input->second});
+  return options;
 }
 
 // The published model is in the default tier; its other published sizes are in the full one.
@@ -51,9 +103,13 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
     for (const Pass pass : op.passes) {
       for_owners(session, *op.problem, tier,
                  [&](const Backend& backend, Precision precision, Tier row_tier) {
-                   rows.push_back(make_op_row({"layer", entry.name + "." + op.name, op.problem,
-                                               pass, names, row_tier, batch, nullptr},
-                                              backend, precision));
+                   const auto options = [spec, batch, op](Session& running, const Backend& own,
+                                                          Precision in) {
+                     return in_model(running, spec, batch, op, own, in);
+                   };
+                   add_with_plain({"layer", entry.name + "." + op.name, op.problem, pass, names,
+                                   row_tier, batch, nullptr, options},
+                                  backend, precision, rows);
                  });
     }
   }

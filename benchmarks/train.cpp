@@ -37,7 +37,7 @@ struct TrainFlags {
   std::vector<std::string> backends;
   TrainerOptions trainer;
   std::optional<std::int64_t> batch, width, depth;
-  std::string data_dir, json;
+  std::string data_dir, json, precision = "fp32";
   std::string probe;  // Hidden: answer a parent's probe of this backend.
   double probe_seconds = 30;
   int threads = default_threads();
@@ -320,13 +320,22 @@ void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTe
   }
   const Probe probe = probe_backend(backend, flags.probe_seconds);
   if (!probe.available) throw std::runtime_error(name + " cannot run here: " + probe.reason);
+  const Precision precision = flags.trainer.precision;
+  const std::vector<Precision> declared = backend.precisions();
+  if (std::ranges::find(declared, precision) == declared.end()) {
+    throw std::invalid_argument(name + " does not compute in " + std::string(to_string(precision)));
+  }
+  if (const std::string why = probe.lacks(precision); !why.empty()) {
+    throw std::runtime_error(name + " cannot compute in " + std::string(to_string(precision)) +
+                             " here: " + why);
+  }
   run.backend = name;
   run.version = probe.version;
   session.add_backend_context(backend, probe);
   std::cout << "\nTraining on " << name << " (" << probe.version << "), batch "
             << flags.trainer.batch << ", " << flags.threads << " threads\n";
   if (backend.on_host()) run.peak_flops = session.roofs().flops(flags.trainer.precision);
-  const PinnedCaller pinned;
+  const PinnedCaller pinned(backend.pins_caller());
   TrainerEvents events = screen_events(flags, data.train.count());
   events.set_up = [&] {
     check_model(session, flags.point(), data.train.count(), backend, flags.trainer.precision);
@@ -400,6 +409,9 @@ void add_flags(CLI::App& app, TrainFlags& flags, std::string& backends) {
          "--backend", backends,
          "Backend, or several, with commas between, to compare (see bench_models --list_backends)")
       ->default_val("openblas");
+  app.add_option("--precision", flags.precision, "Arithmetic: fp32, tf32 or bf16")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--epochs", flags.trainer.epochs, "Epochs")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
       ->capture_default_str();
@@ -442,6 +454,9 @@ int run_train(int argc, char** argv) {
                  flags.probe_seconds);
   }
   flags.backends = split(backends, ',');
+  for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
+    if (flags.precision == to_string(precision)) flags.trainer.precision = precision;
+  }
   flags.trainer.batch = flags.batch.value_or(find_model(flags.model).default_batch);
   check_batch(flags.trainer.batch);
   return train(flags);

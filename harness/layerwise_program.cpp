@@ -114,6 +114,7 @@ class LayerwiseProgram final : public Program {
       }
     }
     device_.upload(at(kStepCounter), &state.step, sizeof state.step);
+    ++parameters_state_;
   }
 
   ModelState export_state() override {
@@ -378,11 +379,19 @@ class LayerwiseProgram final : public Program {
   void train_step(std::int64_t batch) {
     StepPlan& plan = plans_.find({batch, false})->second;
     bind_metrics(plan, queued_.size());
+    tell_of_parameters(plan);
     trace_position_ = 0;
     run(gathers_.find(batch)->second.call);
     for (const Call& call : plan.calls) run(call);
     run(update_);
+    ++parameters_state_;
     queued_.push_back(batch);
+  }
+
+  void tell_of_parameters(StepPlan& plan) const {
+    if (plan.parameters_seen == parameters_state_) return;
+    for (const OwnedOp& op : plan.ops) op.object->parameters_changed();
+    plan.parameters_seen = parameters_state_;
   }
 
   void bind_metrics(StepPlan& plan, std::size_t slot) {
@@ -417,6 +426,7 @@ class LayerwiseProgram final : public Program {
     evaluation_.upload(device_, batch);
     const std::uint32_t start = 0;
     device_.upload(at(kEvaluationCursor), &start, sizeof start);
+    tell_of_parameters(forward);
     evaluation_gathers_.find(batch.count)->second.call.run();
     for (const Call& call : forward.calls) call.run();
     RawMetrics metrics;
@@ -461,7 +471,8 @@ class LayerwiseProgram final : public Program {
   Call update_;
   Resident training_, evaluation_;
   std::map<std::int64_t, PlannedGather> gathers_, evaluation_gathers_;  // By batch.
-  std::int64_t count_ = 0;                                              // Training samples.
+  std::int64_t parameters_state_ = 0;  // Counts updates and imports.
+  std::int64_t count_ = 0;             // Training samples.
   OrderCheck check_order_;
   std::vector<std::uint32_t> host_order_;  // What order_ holds.
   std::int64_t next_step_ = -1;            // Where the device's cursor stands; -1: unknown.

@@ -99,6 +99,8 @@ void run_model_row(benchmark::State& state, Session& session, const ModelRow& ro
   state.counters["setup_ms"] = 1e3 * prepared.setup_seconds;
   std::string label = "data=" + prepared.data->train.name +
                       ";device=" + session.device(backend).name() + ";" + prepared.program->label();
+  const std::string device_label = session.device(backend).label();
+  if (!device_label.empty()) label += ";" + device_label;
   if (backend.on_host()) {
     const double executed = prepared.program->executed_flops();
     const auto share = flops_share(session.roofs(), precision, executed, 1 / steps_per_second);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "harness/plain_op.hpp"
 #include "kernels/core/element_oracle.hpp"
 #include "kernels/core/host_device.hpp"
 
@@ -130,17 +131,23 @@ void fill_operand(const Operand& operand, FillMode mode, std::uint64_t seed, voi
 void* OpCase::Value::data() const { return buffer.at(kGuardBytes); }
 
 OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem,
-               Pass pass, Precision precision, FillMode mode)
+               Pass pass, const CaseOptions& options)
     : device_(device),
       problem_(std::move(problem)),
       pass_(pass),
-      precision_(precision),
+      precision_(options.precision),
       ops_(ops),
       converter_(ops_, device),
-      mode_(mode),
+      mode_(options.mode),
       list_(problem_->operands(pass)) {
   const auto start = std::chrono::steady_clock::now();
-  op_ = problem_->create(ops_, {.device = device, .precision = precision});
+  const OpContext context{.device = device,
+                          .precision = precision_,
+                          .inference = false,
+                          .input_gradient = options.input_gradient,
+                          .hints = options.hints};
+  op_ = options.plain ? std::make_unique<PlainOp>(ops_, context, *problem_)
+                      : problem_->create(ops_, context);
   creation_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (op_->state_bytes() != 0) state_ = guarded(op_->state_bytes());
@@ -176,6 +183,10 @@ void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
   if (operand.is_read()) {
     fill_operand(operand, mode_, seed, value.first.data());
     converter_.to_device(operand, value.layout, value.first.data(), value.data());
+    // The definition sees what the op sees: rounding makes ties among the inputs of a maximum.
+    if (!value.layout.fp32) {
+      converter_.to_host(operand, value.layout, value.data(), value.first.data());
+    }
   } else {
     poison(value);
   }

@@ -12,18 +12,31 @@
 
 namespace trainbench {
 
+// How an op is created and checked.
+struct CaseOptions {
+  Precision precision = Precision::kFp32;
+  FillMode mode = FillMode::kUniform;
+  bool input_gradient = true;          // As in OpContext.
+  std::vector<LayoutHint> hints = {};  // As in OpContext.
+  bool plain = false;                  // Activations in canonical form: see PlainOp.
+};
+
 // One pass of one op for one problem, bound to filled operands on one device. Every buffer, state
 // and scratch included, stands between guard words; outputs and scratch start poisoned. Passes that
 // come before the one under test run once, so that state which they leave is there.
 class OpCase {
  public:
   OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem, Pass pass,
-         Precision precision = Precision::kFp32, FillMode mode = FillMode::kUniform);
+         const CaseOptions& options = {});
   OpCase(const OpCase&) = delete;
   OpCase& operator=(const OpCase&) = delete;
 
-  // Queues the pass once more. In-out operands go on from where they are.
-  void run() { op_->run(pass_, operands_); }
+  // Queues the pass once more. In-out operands go on from where they are. As in training, the
+  // parameters are new to the op: what it derives from them is part of the pass.
+  void run() {
+    op_->parameters_changed();
+    op_->run(pass_, operands_);
+  }
 
   // Puts in-out operands back to their first values and poisons the outputs; waits.
   void reset();

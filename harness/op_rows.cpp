@@ -22,7 +22,10 @@ std::unique_ptr<PreparedOp> prepare(Session& session, const OpRow& row, const Ba
   auto prepared = std::make_unique<PreparedOp>();
   Device& device = session.device(backend);
   // Set-up comes before the checks, which would otherwise pay for what is compiled or loaded once.
-  prepared->op_case.emplace(backend.ops(), device, row.problem, row.pass, precision);
+  CaseOptions options;
+  if (row.options) options = row.options(session, backend, precision);
+  options.precision = precision;
+  prepared->op_case.emplace(backend.ops(), device, row.problem, row.pass, options);
   const auto start = std::chrono::steady_clock::now();
   prepared->op_case->run();
   device.synchronize();
@@ -56,6 +59,8 @@ void run_op_row(benchmark::State& state, Session& session, const OpRow& row,
     label += ";excluded=reorder";
     break;
   }
+  const std::string device_label = session.device(backend).label();
+  if (!device_label.empty()) label += ";" + device_label;
   if (backend.on_host()) {
     const RoofShare share = roof_share(session.roofs(), precision, op_case.executed_flops(),
                                        work.bytes, op_case.working_set(), seconds);

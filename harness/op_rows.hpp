@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/op_case.hpp"
 #include "harness/row.hpp"
 #include "kernels/core/backend.hpp"
 
@@ -24,6 +25,8 @@ struct OpRow {
   Tier tier = Tier::kFull;
   std::int64_t batch = 0;  // 0: no batch.
   std::function<void(Session&)> check;
+  // How the op is created, apart from the precision; of a layer, as its model creates it.
+  std::function<CaseOptions(Session&, const Backend&, Precision)> options;
 };
 Row make_op_row(OpRow row, const Backend& backend, Precision precision);
 

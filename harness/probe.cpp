@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 Probe unavailable(const std::string& reason) {
-  return {.available = false, .reason = reason, .version = "", .context = {}};
+  return {.available = false, .reason = reason, .version = "", .context = {}, .lacking = {}};
 }
 
 Probe probe_here(const Backend& backend) {
@@ -45,6 +45,7 @@ std::string to_text(const Probe& probe) {
   answer["reason"] = probe.reason;
   answer["version"] = probe.version;
   answer["context"] = probe.context;
+  answer["lacking"] = probe.lacking;
   return answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -55,6 +56,7 @@ Probe from_text(const std::string& text) {
   probe.reason = answer.at("reason").get<std::string>();
   probe.version = answer.at("version").get<std::string>();
   probe.context = answer.at("context").get<decltype(probe.context)>();
+  probe.lacking = answer.at("lacking").get<decltype(probe.lacking)>();
   return probe;
 }
 

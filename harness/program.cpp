@@ -81,8 +81,11 @@ void list_backends(const Backends& backends, const Options& options, const PureS
   std::map<std::string, std::string> lines;
   for (const auto& backend : backends) {
     const Probe probe = probe_backend(*backend, options.probe_seconds);
-    lines[std::string(backend->name())] =
-        probe.available ? probe.version : "not available: " + probe.reason;
+    std::string& line = lines[std::string(backend->name())];
+    line = probe.available ? probe.version : "not available: " + probe.reason;
+    for (const auto& [precision, why] : probe.lacking) {
+      line += "; no " + std::string(to_string(precision)) + ": " + why;
+    }
   }
   for (const std::string& line : absent_backends()) {
     const std::size_t colon = line.find(": ");
@@ -110,6 +113,21 @@ Probes probe_backends(const std::vector<Row>& rows, const Session& session) {
     check_stop();
   }
   return probes;
+}
+
+// Names the precisions that backends lack here, and leaves their rows out.
+void leave_out_precisions(std::vector<Row>& rows, const Probes& probes) {
+  for (const auto& [name, probe] : probes) {
+    for (const auto& [precision, why] : probe.lacking) {
+      const auto is_lacking = [&name, precision](const Row& row) {
+        return row.backend == name && row.precision == precision;
+      };
+      const auto count = std::erase_if(rows, is_lacking);
+      if (count == 0) continue;
+      std::cerr << "backend " << name << " has no " << to_string(precision)
+                << " here (rows left out: " << count << "): " << why << '\n';
+    }
+  }
 }
 
 // Names what is not available, and throws when it is required.
@@ -147,7 +165,10 @@ std::vector<Row> available_rows(Session& session, const RowsFactory& make_rows) 
   std::erase_if(rows, [&probes](const Row& row) {
     return !row.backend.empty() && !probes.find(row.backend)->second.available;
   });
-  if (rows.empty()) throw std::runtime_error("no row that matches is of an available backend");
+  leave_out_precisions(rows, probes);
+  if (rows.empty()) {
+    throw std::runtime_error("no row that matches is of an available backend and precision");
+  }
   return rows;
 }
 

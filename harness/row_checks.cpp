@@ -7,6 +7,7 @@
 
 #include "data/synthetic.hpp"
 #include "harness/layerwise_program.hpp"
+#include "harness/naming.hpp"
 #include "harness/op_case.hpp"
 #include "kernels/core/threefry.hpp"
 #include "kernels/ops/adam.hpp"
@@ -114,16 +115,17 @@ void check_trajectory(Session& session, const ModelPoint& point, const Backend& 
 
 void check_op(Session& session, const OpSuite& suite, const Backend& backend, Precision precision,
               Pass pass) {
-  session.once(
-      "op/" + key(backend, precision) + suite.op + "/" + std::string(to_string(pass)), [&] {
-        for (const auto& problem : suite.checks) {
-          for (const FillMode mode : {FillMode::kUniform, FillMode::kInteger}) {
-            if (mode == FillMode::kInteger && !problem->exact_on_integers()) continue;
-            OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision, mode);
-            check_case(session, op_case, {});
-          }
-        }
-      });
+  session.once("op/" + key(backend, precision) + suite.op + "/" + std::string(to_string(pass)),
+               [&] {
+                 for (const auto& problem : suite.checks) {
+                   for (const FillMode mode : {FillMode::kUniform, FillMode::kInteger}) {
+                     if (mode == FillMode::kInteger && !problem->exact_on_integers()) continue;
+                     OpCase op_case(backend.ops(), session.device(backend), problem, pass,
+                                    {.precision = precision, .mode = mode});
+                     check_case(session, op_case, {});
+                   }
+                 }
+               });
 }
 
 void check_case(Session& session, OpCase& op_case) { check_case(session, op_case, kSamples); }
@@ -133,7 +135,8 @@ void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& pr
   session.once("shape/" + key(backend, precision) + std::string(problem->op()) + "/" +
                    std::string(to_string(pass)) + "/" + problem->describe(),
                [&] {
-                 OpCase op_case(backend.ops(), session.device(backend), problem, pass, precision);
+                 OpCase op_case(backend.ops(), session.device(backend), problem, pass,
+                                {.precision = precision});
                  check_case(session, op_case);
                });
 }
@@ -175,9 +178,15 @@ void check_model(Session& session, const ModelPoint& point, std::int64_t samples
   for (const std::int64_t batch : {point.batch, samples % point.batch}) {
     if (batch == 0) continue;
     for (const StepOp& op : step_ops(spec, batch)) {
-      if (op.problem->find(table) == nullptr) continue;  // It only compiles whole models.
-      for (const Pass pass : op.passes)
-        check_at_shape(session, op.problem, backend, precision, pass);
+      const OpTable::Entry* entry = op.problem->find(table);
+      if (entry == nullptr) continue;  // The backend only compiles whole models.
+      // What is borrowed computes in fp32.
+      const Precision computed = entry->own_in(precision) ? precision : Precision::kFp32;
+      naming(spec.name + " " + op.name, [&] {
+        for (const Pass pass : op.passes) {
+          check_at_shape(session, op.problem, backend, computed, pass);
+        }
+      });
     }
   }
   std::string small = "trajectory/" + key(backend, precision) + spec.name;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "harness/memory_plan.hpp"
+#include "harness/naming.hpp"
 #include "kernels/ops/reorder.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
 
@@ -91,12 +92,16 @@ class PlanBuilder {
   }
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
 
-  OpObject* create(const OpProblem& problem, const std::vector<LayoutHint>& hints) {
+  OpObject* create(const std::string& layer, const OpProblem& problem,
+                   const std::vector<LayoutHint>& hints, bool input_gradient = true) {
     OwnedOp op;
-    op.object = problem.create(request_.ops, {.device = request_.device,
-                                              .precision = request_.precision,
-                                              .inference = request_.inference,
-                                              .hints = hints});
+    op.object = naming(layer, [&] {
+      return problem.create(request_.ops, {.device = request_.device,
+                                           .precision = request_.precision,
+                                           .inference = request_.inference,
+                                           .input_gradient = input_gradient,
+                                           .hints = hints});
+    });
     if (op.object->state_bytes() != 0) op.state = Buffer(request_.device, op.object->state_bytes());
     plan_.scratch_bytes = std::max(plan_.scratch_bytes, op.object->scratch_bytes());
     plan_.ops.push_back(std::move(op));
@@ -129,7 +134,7 @@ class PlanBuilder {
     const Shape shape = at(id).shape;
     const auto problem =
         make_problem<Reorder>({.shape = shape, .from = at(id).layout, .to = wanted});
-    OpObject* op = create(*problem, {});
+    OpObject* op = create(name, *problem, {});
     const int result = target >= 0 ? target : planned({"y", shape, Role::kOutput}, wanted);
     emit(name + "/reorder", op, problem, Pass::kForward, {id, result});
     ++plan_.reorders;
@@ -151,7 +156,9 @@ class PlanBuilder {
                   .y = -1,
                   .first_slot = next_slot_};
     const std::vector<Operand> operands = entry.problem->operands(Pass::kForward);
-    entry.op = create(*entry.problem, hints(operands, x));
+    // Nothing needs gradients below the first layer with parameters.
+    plan_.inputs[layer.name] = at(x).layout;
+    entry.op = create(layer.name, *entry.problem, hints(operands, x), next_slot_ != 0);
     entry.x = adapt(x, layout_of(*entry.op, "x"), layer.name);
     for (const Operand& operand : operands) {
       if (operand.role == Role::kParameter) take_slot(layer.name, operand, *entry.op);
@@ -229,7 +236,7 @@ class PlanBuilder {
     const std::int64_t classes = at(logits).shape.elements() / request_.batch;
     const auto problem =
         make_problem<SoftmaxCrossEntropy>({.batch = request_.batch, .classes = classes});
-    OpObject* op = create(*problem, std::vector<LayoutHint>{{"x", at(logits).layout}});
+    OpObject* op = create("loss", *problem, {{"x", at(logits).layout}});
     const Operand y{"y", {request_.batch, classes}, Role::kOutput};
     loss_ = {.name = "loss",
              .problem = problem,

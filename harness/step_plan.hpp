@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,10 +67,12 @@ struct StepPlan {
   std::int64_t batch = 0;
   std::vector<OwnedOp> ops;  // With state; their scratch is shared.
   std::vector<Call> calls;
-  std::size_t loss_call = 0;  // Position of the loss's forward call.
+  std::map<std::string, Layout> inputs;  // By layer: the form its x comes in.
+  std::size_t loss_call = 0;             // Position of the loss's forward call.
   std::size_t activation_bytes = 0;
   std::size_t scratch_bytes = 0;
-  int reorders = 0;  // Calls that only change a layout.
+  int reorders = 0;                   // Calls that only change a layout.
+  std::int64_t parameters_seen = -1;  // The state of the parameters that the ops were told of.
 };
 
 struct PlanRequest {

@@ -51,8 +51,9 @@ std::vector<Case> all_cases() {
     for (const auto& problem : all_problems()) {
       const OpTable ops = backend->ops();
       const OpTable::Entry* entry = problem->find(ops);
-      if (entry == nullptr || !entry->borrowed_from.empty()) continue;  // Tested with its owner.
-      for (const Precision precision : backend->precisions()) {
+      if (entry == nullptr) continue;
+      for (const Precision precision : test::usable_precisions(*backend)) {
+        if (!entry->own_in(precision)) continue;  // What is borrowed is tested with its owner.
         for (const Pass pass : problem->passes()) {
           const Case c{backend, precision, problem, pass};
           if (names.insert(c.name()).second) cases.push_back(c);
@@ -76,7 +77,8 @@ TEST_P(Conformance, IsAsDefined) {
     const auto device = c.backend->open_device({.threads = threads});
     for (const FillMode mode : {FillMode::kUniform, FillMode::kInteger}) {
       if (mode == FillMode::kInteger && !c.problem->exact_on_integers()) continue;
-      OpCase op_case(c.backend->ops(), *device, c.problem, c.pass, c.precision, mode);
+      OpCase op_case(c.backend->ops(), *device, c.problem, c.pass,
+                     {.precision = c.precision, .mode = mode});
       const auto wrong = op_case.check(test::find_backend("reference").ops());
       EXPECT_FALSE(wrong.has_value()) << "with " << threads << " threads: " << *wrong;
     }

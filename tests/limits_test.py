@@ -33,7 +33,7 @@ class LimitsTest(unittest.TestCase):
 
     @unittest.skipIf(SANITIZED, "address space cannot be limited under sanitizers")
     def test_training_that_does_not_fit_ends_with_2(self):
-        for limit in (200_000 << 10, 350_000 << 10):
+        for limit in (280_000 << 10, 350_000 << 10):
             done = run("train", "--model=mnist_mlp", "--epochs=1", address_space=limit)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("memory", done.stderr)

@@ -43,6 +43,14 @@ inline std::vector<const Backend*> usable_backends(bool contenders_only) {
   return usable;
 }
 
+// The precisions of a backend that this machine can compute in.
+inline std::vector<Precision> usable_precisions(const Backend& backend) {
+  const Probe probe = backend.probe();
+  std::vector<Precision> precisions = backend.precisions();
+  std::erase_if(precisions, [&](Precision precision) { return !probe.lacks(precision).empty(); });
+  return precisions;
+}
+
 // Those of them that can train a model, and the reference.
 inline std::vector<const Backend*> training_backends(const ModelSpec& spec, bool contenders_only) {
   std::vector<const Backend*> backends = usable_backends(contenders_only);

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "kernels/core/device.hpp"
+#include "kernels/core/op.hpp"
+
+namespace trainbench {
+
+// Calls f(); the message of what it throws gets "name: " in front, its kind is kept.
+template <class F>
+decltype(auto) naming(const std::string& name, F&& f) {
+  const auto named = [&name](const std::exception& error) { return name + ": " + error.what(); };
+  try {
+    return f();
+  } catch (const Unsupported& error) {
+    throw Unsupported(named(error));
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(named(error));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(named(error));
+  }
+}
+
+}  // namespace trainbench
