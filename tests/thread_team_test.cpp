@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/cgroup.hpp"
 #include "kernels/core/openmp.hpp"
@@ -29,11 +34,17 @@ std::vector<int> calls_per_thread(ThreadTeam& team) {
 // What a library that computes with OpenMP brings, before anybody asks for it.
 const void* const openmp_library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
 
+bool has_openmp() { return openmp_runtime().parallel != nullptr; }
+constexpr const char* kNoOpenMp = "neither a linked library nor libgomp.so.1 is an OpenMP runtime";
+
 using MakeTeam = std::unique_ptr<ThreadTeam> (*)(int threads);
 
 // Every kind of team does the same.
 class Teams : public testing::TestWithParam<std::pair<const char*, MakeTeam>> {
  protected:
+  void SetUp() override {
+    if (std::string(GetParam().first) == "openmp" && !has_openmp()) GTEST_SKIP() << kNoOpenMp;
+  }
   static std::unique_ptr<ThreadTeam> make(int threads) { return GetParam().second(threads); }
 };
 
@@ -170,8 +181,15 @@ TEST_P(Teams, OfSeveralSizesTakeTurns) {
   }
 }
 
+class OpenMpTeams : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_openmp()) GTEST_SKIP() << kNoOpenMp;
+  }
+};
+
 // GNU's runtime starts threads where the caller may run.
-TEST(OpenMpTeam, RunsOnAllCpusOfAnUnpinnedCaller) {
+TEST_F(OpenMpTeams, RunOnAllCpusOfAnUnpinnedCaller) {
   OpenMpTeam team(2);
   const std::vector<int> cpus = allowed_cpus();
   std::vector<std::vector<int>> allowed(2);
@@ -180,12 +198,62 @@ TEST(OpenMpTeam, RunsOnAllCpusOfAnUnpinnedCaller) {
   EXPECT_THAT(allowed, Each(cpus));
 }
 
-TEST(OpenMpTeam, SetsWhatALibraryGets) {
+TEST_F(OpenMpTeams, SetWhatALibraryGets) {
   OpenMpTeam two(2), three(3);
   two.use();
   EXPECT_EQ(openmp_runtime().get_max_threads(), 2);
   three.use();
   EXPECT_EQ(openmp_runtime().get_max_threads(), 3);
+}
+
+// A region of fewer threads ends GNU's others; those that a task starts anew serve a library next.
+TEST_F(OpenMpTeams, FlushDenormalsAlsoInRegionsOfALibrary) {
+  struct Seen {
+    volatile float tiny = std::numeric_limits<float>::min();
+    std::atomic<int> threads{0}, denormal{0};
+  } seen;
+  OpenMpTeam four(4), two(2);
+  for (ThreadTeam* team : std::initializer_list<ThreadTeam*>{&four, &two, &four}) {
+    EXPECT_THAT(calls_per_thread(*team), Each(1));
+  }
+  const FlushDenormals flush;  // As whoever calls the library does.
+  openmp_runtime().parallel(
+      [](void* context) {
+        Seen& at = *static_cast<Seen*>(context);
+        ++at.threads;
+        if (at.tiny * 0.5f != 0) ++at.denormal;
+      },
+      &seen, 4, 0);
+  EXPECT_EQ(seen.threads, 4);
+  EXPECT_EQ(seen.denormal, 0);
+}
+
+// With OMP_DYNAMIC a runtime grants no more threads than there are CPUs.
+class DynamicOpenMp : public OpenMpTeams {
+ protected:
+  void SetUp() override {
+    OpenMpTeams::SetUp();
+    set_dynamic_ = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_dynamic"));
+    ASSERT_EQ(set_dynamic_ != nullptr, has_openmp());
+  }
+  void TearDown() override {
+    if (set_dynamic_ != nullptr) set_dynamic_(0);
+  }
+
+  void (*set_dynamic_)(int) = nullptr;
+  int too_many_ = static_cast<int>(std::thread::hardware_concurrency()) + 5;
+};
+
+TEST_F(DynamicOpenMp, IsRefusedWhereItGrantsFewerThreads) {
+  set_dynamic_(1);
+  EXPECT_THAT([&] { OpenMpTeam team(too_many_); },
+              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("OMP_DYNAMIC")));
+}
+
+TEST_F(DynamicOpenMp, EveryThreadIsCalledOnceByFewer) {
+  OpenMpTeam team(too_many_);
+  set_dynamic_(1);
+  for (int round = 0; round < 3; ++round) EXPECT_THAT(calls_per_thread(team), Each(1));
 }
 
 TEST(Threads, DefaultsFitTheMachine) {

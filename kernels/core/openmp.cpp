@@ -38,6 +38,8 @@ OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
   }
   use();
   if (threads == 1) return;
+  // A runtime that cannot start a thread ends the process; this throws.
+  { const SpinTeam trial(threads); }
   std::atomic<int> granted{0};
   const FlushDenormals flush;  // New threads take it over, also those of the library's regions.
   runtime.parallel([](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &granted,
@@ -51,8 +53,11 @@ OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
   }
 }
 
-// Where the runtime grants fewer threads than at the start, each takes several turns.
+// Where the runtime grants fewer threads than at the start, each takes several turns. After a
+// region of fewer threads GNU's starts the others anew, which then serve the library's regions,
+// too.
 void OpenMpTeam::fork(Task& task) {
+  const FlushDenormals flush;  // New threads take it over.
   struct Region {
     Task& task;
     int turns;

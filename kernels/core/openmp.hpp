@@ -23,7 +23,8 @@ const OpenMpRuntime& openmp_runtime();
 // pinned; OMP_PROC_BIND makes it place them.
 class OpenMpTeam final : public ThreadTeam {
  public:
-  // Starts the threads. Throws std::runtime_error without a runtime, or where it grants fewer.
+  // Starts the threads. Throws std::runtime_error without a runtime, or where it grants fewer, and
+  // OutOfMemory where the system does not start so many.
   explicit OpenMpTeam(int threads);
 
   // Makes size() the number of threads that a library gets when it asks the runtime, in the calling
