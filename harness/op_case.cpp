@@ -146,8 +146,14 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
                           .inference = false,
                           .input_gradient = options.input_gradient,
                           .hints = options.hints};
-  op_ = options.plain ? std::make_unique<PlainOp>(ops_, context, *problem_)
-                      : problem_->create(ops_, context);
+  if (options.plain) {
+    auto plain = std::make_unique<PlainOp>(ops_, context, *problem_);
+    computing_ = &plain->inner();
+    op_ = std::move(plain);
+  } else {
+    op_ = problem_->create(ops_, context);
+    computing_ = op_.get();
+  }
   creation_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (op_->state_bytes() != 0) state_ = guarded(op_->state_bytes());
@@ -182,15 +188,22 @@ void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
   value.first.resize(operand.bytes());
   if (operand.is_read()) {
     fill_operand(operand, mode_, seed, value.first.data());
+    round(operand, layout_of(*computing_, operand.name), value.first);
     converter_.to_device(operand, value.layout, value.first.data(), value.data());
-    // The definition sees what the op sees: rounding makes ties among the inputs of a maximum.
-    if (!value.layout.fp32) {
-      converter_.to_host(operand, value.layout, value.data(), value.first.data());
-    }
   } else {
     poison(value);
   }
   values_.emplace(operand.name, std::move(value));
+}
+
+// To what a form can hold. The definition must see what the op sees: rounding makes ties among the
+// inputs of a maximum.
+void OpCase::round(const Operand& operand, const Layout& layout,
+                   std::vector<std::byte>& host) const {
+  if (layout.canonical() || layout.fp32) return;
+  const Buffer form(device_, layout.bytes);
+  converter_.to_device(operand, layout, host.data(), form.data());
+  converter_.to_host(operand, layout, form.data(), host.data());
 }
 
 Buffer OpCase::guarded(std::size_t bytes) {

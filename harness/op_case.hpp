@@ -67,6 +67,7 @@ class OpCase {
   };
 
   void add_value(const Operand& operand, std::uint64_t seed);
+  void round(const Operand& operand, const Layout& layout, std::vector<std::byte>& host) const;
   std::vector<Tensor> bind(Pass pass) const;
   Buffer guarded(std::size_t bytes);
   void poison(Value& value);
@@ -85,6 +86,7 @@ class OpCase {
   FillMode mode_;
   double creation_seconds_ = 0;
   std::unique_ptr<OpObject> op_;
+  const OpObject* computing_ = nullptr;               // op_, or what that wraps.
   Buffer state_, scratch_;                            // With guards on both sides.
   std::vector<Operand> list_;                         // Of the pass under test.
   std::map<std::string, Value, std::less<>> values_;  // By operand name, over all passes up to it.

@@ -16,6 +16,8 @@ class PlainOp final : public OpObject {
  public:
   PlainOp(const OpTable& ops, const OpContext& context, const OpProblem& problem);
 
+  const OpObject& inner() const { return *op_; }
+
   void run(Pass pass, std::span<const Tensor> operands) override;
   // That of the op, and what is reordered: "jit:avx2+reorder(x,y)".
   std::string implementation(Pass pass) const override;

@@ -88,6 +88,29 @@ TEST_P(Conformance, IsAsDefined) {
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::ValuesIn(all_cases()),
                          [](const auto& tested) { return tested.param.name(); });
 
+// As a user's own images would come: the backend's reorders run around the op.
+TEST(PlainImages, AreComputedAsDefined) {
+  std::map<std::string, int> reordered;
+  for (const Case& c : all_cases()) {
+    if (!c.backend->own_layouts()) continue;
+    const std::vector<Operand> operands = c.problem->operands(Pass::kForward);
+    if (operands.front().shape.rank() != 4 || c.problem->op() == "reorder") continue;
+    const auto device = c.backend->open_device({.threads = 2});
+    OpCase op_case(c.backend->ops(), *device, c.problem, c.pass,
+                   {.precision = c.precision, .plain = true});
+    const auto wrong = op_case.check(test::find_backend("reference").ops());
+    EXPECT_FALSE(wrong.has_value()) << *wrong;
+    for (const Operand& operand : c.problem->operands(c.pass)) {
+      const bool image = operand.shape.rank() == 4 && operand.name != "w" && operand.name != "dw";
+      EXPECT_TRUE(!image || layout_of(op_case.op(), operand.name).canonical()) << c.name();
+    }
+    const bool is_reordered =
+        op_case.op().implementation(c.pass).find("+reorder(") != std::string::npos;
+    reordered[std::string(c.backend->name())] += is_reordered ? 1 : 0;
+  }
+  EXPECT_GT(reordered["template_backend"], 0);
+}
+
 // Uploads canonical values in the op's own form of each operand, and expects them back unchanged.
 // Returns how many operands have such a form.
 int round_trips(const Case& c) {

@@ -62,7 +62,9 @@ std::vector<std::unique_ptr<Backend>> make_backends() {
   backends.push_back(make("chatty", true, [] {
     std::printf("{\"hello\": 1}\n");
     std::fflush(stdout);
-    return available("chatty 2.0");
+    Probe probe = available("chatty 2.0");
+    probe.lacking = {{Precision::kBf16, "its chip is too old"}};
+    return probe;
   }));
   backends.push_back(make("crashes", true, []() -> Probe {
     std::signal(SIGSEGV, SIG_DFL);
@@ -138,6 +140,9 @@ std::vector<Row> make_rows(const Session&) {
                               state.counters["first"] = 1;
                             }));
   }
+  rows.push_back(make_row("op/good/forward/chatty/bf16/batch:1", Tier::kSmoke, "chatty",
+                          [](benchmark::State& state, Session&) { run_loop(state, 0.001); }));
+  rows.back().precision = Precision::kBf16;
   rows.push_back(make_row("op/odd/forward/fine/fp32/batch:1", Tier::kFull, "fine",
                           [](benchmark::State& state, Session& session) {
                             run_loop(state, 0.001);

@@ -19,11 +19,13 @@ std::string environment(const char* name) {
 }
 
 TrainingResult train(const Backend& backend, const ModelSpec& spec, const TrainTest& data,
-                     std::int64_t epochs, std::uint32_t seed = 1) {
+                     std::int64_t epochs, std::uint32_t seed = 1,
+                     Precision precision = Precision::kFp32) {
   const auto device = backend.open_device({.threads = default_threads()});
   TrainingResult result;
   train_model(backend, *device, spec, data,
-              {.epochs = epochs, .batch = 32, .validate = 0, .seed = seed}, {}, result);
+              {.epochs = epochs, .batch = 32, .validate = 0, .seed = seed, .precision = precision},
+              {}, result);
   return result;
 }
 
@@ -54,11 +56,15 @@ class Learning : public testing::TestWithParam<const Backend*> {
 };
 
 TEST_P(Learning, FashionMnist) {
-  const TrainingResult result = train(*GetParam(), mnist_mlp(1, 128), fashion_mnist(), 2);
-  EXPECT_GE(result.test.accuracy, 0.84);
-  EXPECT_LE(result.test.accuracy, 0.90);
-  EXPECT_LT(result.epochs[1].training.loss, result.epochs[0].training.loss);
-  EXPECT_FALSE(result.epochs[0].not_learning);
+  for (const Precision precision : test::usable_precisions(*GetParam())) {
+    SCOPED_TRACE(to_string(precision));
+    const TrainingResult result =
+        train(*GetParam(), mnist_mlp(1, 128), fashion_mnist(), 2, 1, precision);
+    EXPECT_GE(result.test.accuracy, 0.84);
+    EXPECT_LE(result.test.accuracy, 0.90);
+    EXPECT_LT(result.epochs[1].training.loss, result.epochs[0].training.loss);
+    EXPECT_FALSE(result.epochs[0].not_learning);
+  }
 }
 
 TEST_P(Learning, LearnsWithEverySeed) {

@@ -205,6 +205,39 @@ TEST(BadPrograms, NanIsCaught) {
   EXPECT_THAT((model_verdict<Dropout, Bug::kNan>()), HasSubstr("the loss of step"));
 }
 
+// What an op derives from its weights is as good as the last word of the program that they changed.
+TEST(BadPrograms, StaleWeightsAreCaught) {
+  EXPECT_EQ((model_verdict<Dense, Bug::kKeepsWeights>()), "passed");
+  EXPECT_EQ((program_verdict<Dense, Bug::kKeepsWeights>()), "passed");
+  EXPECT_THAT((model_verdict<Dense, Bug::kStaleWeights>()), HasSubstr("the loss of step"));
+}
+
+// The losses of an evaluation before and one after training.
+template <Bug kBug>
+std::pair<double, double> evaluations() {
+  const ModelSpec spec = mnist_mlp(1, 16);
+  const Dataset data = synthetic(spec.sample, spec.classes(), 40, 1);
+  HostDevice device(1);
+  const auto program =
+      make_layerwise_program(bad::spoiled_ops<Dense, kBug>(), device, spec, {.batch = 8});
+  program->import_state(initial_state(spec, 1));
+  program->load(data.view());
+  const double before = program->evaluate(data.view(), 0, 16).loss_sum;
+  program->train(test::make_order(40), 0, 5);
+  program->wait();
+  return {before, program->evaluate(data.view(), 0, 16).loss_sum};
+}
+
+TEST(BadPrograms, EvaluationSeesWhatTrainingChanged) {
+  EXPECT_EQ(evaluations<Bug::kKeepsWeights>(), evaluations<Bug::kNone>());
+  EXPECT_NE(evaluations<Bug::kStaleWeights>(), evaluations<Bug::kNone>());
+}
+
+TEST(BadPrograms, AnOpThatCannotBeHadNamesItsLayer) {
+  EXPECT_THAT((model_verdict<Dense, Bug::kUnsupported>()),
+              testing::StartsWith("dense1: not for 32x784->32 relu"));
+}
+
 TEST(BadPrograms, WrongEvaluationIsCaught) {
   EXPECT_THAT((program_verdict<Dense, Bug::kZeros>()), HasSubstr("evaluates"));
   EXPECT_THAT((program_verdict<Dense, Bug::kNan>()), HasSubstr("evaluates"));

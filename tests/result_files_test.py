@@ -425,6 +425,16 @@ class Probes(Folder):
         self.assertEqual(status, 1)
         self.assertIn("no device", err)
 
+    def test_precisions_that_a_machine_lacks_are_named(self):
+        status, out, err = run("--benchmark_filter=good/forward/chatty", "--benchmark_format=json")
+        self.assertEqual(status, 0)
+        self.assertIn("backend chatty has no bf16 here (rows left out: 1): its chip is too old", err)
+        self.assertEqual([row["name"].split("/")[4] for row in json.loads(out)["benchmarks"]], ["fp32"])
+        status, _, err = run("--benchmark_filter=chatty/bf16")
+        self.assertEqual(status, 1)
+        self.assertIn("its chip is too old", err)
+        self.assertIn("chatty 2.0; no bf16: its chip is too old", run("--list_backends")[1])
+
     def test_required_ones_must_be_there(self):
         self.assertEqual(run(f"--benchmark_filter=^{GOOD}$", "--require_backends=fine,chatty")[0], 0)
         status, out, err = run(f"--benchmark_filter=^{GOOD}$", "--require_backends=fine,away")

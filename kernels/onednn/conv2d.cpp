@@ -32,6 +32,8 @@ struct Descriptors {
   }
 };
 
+bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
+
 // The problem in oneDNN's terms.
 struct Geometry {
   Desc x, w, bias, y;  // Canonical; bias may be empty.
@@ -108,7 +110,8 @@ class OnednnConv2d final : public Conv2d {
 
   // The library chooses (`any`), but it does so pass by pass: for few channels its choice for
   // forward leaves only plain loops for the way back. Then fixed formats are tried, too. Of equally
-  // good answers the one wins that takes x and the weights as they come.
+  // good answers the one wins that takes x and the weights as they come, and gives y without
+  // padding channels: with few of them, other layers could not go on with that.
   Descriptors choose(const OpContext& context) const {
     const auto type = data_type(context.precision);
     const Layout* x_hint = find_hint(context, "x");
@@ -124,6 +127,7 @@ class OnednnConv2d final : public Conv2d {
         [&](const Wish& wish) { return describe_wish(context, wish); },
         [&](const Descriptors& answer) {
           int cost = answer.rank_cost();
+          if (is_padded(answer.forward.dst_desc())) cost += kReorderCost;
           if (incoming && !same_memory(answer.forward.src_desc(), *incoming)) cost += kReorderCost;
           if (kept && !same_memory(*kept, kept_weights(context, answer))) cost += kReorderCost;
           return cost;

@@ -33,7 +33,7 @@ DataType data_type(Precision precision) {
     case Precision::kTf32:
       break;
   }
-  throw Unsupported("oneDNN computes in fp32 or bf16, not in " + std::string(to_string(precision)));
+  throw dnnl::error(dnnl_unimplemented, "it computes in fp32 and bf16 on CPUs");
 }
 
 Desc canonical_images(std::int64_t batch, std::int64_t height, std::int64_t width,

@@ -15,6 +15,7 @@ namespace trainbench::onednn {
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
+// Throws dnnl::error for a precision that the library does not have on CPUs.
 dnnl::memory::data_type data_type(Precision precision);
 
 // Canonical operands: 32-bit floats, dense.

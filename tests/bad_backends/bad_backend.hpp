@@ -29,6 +29,9 @@ enum class Bug {
   kUnderruns,       // or before it.
   kSlowStart,       // The first calls are slow, all alike.
   kWrongMask,       // Of dropout: that of another seed.
+  kKeepsWeights,    // No bug: Computes with a copy of its weights until told that they changed.
+  kStaleWeights,    // The same, but does not listen.
+  kUnsupported,     // Cannot be created.
 };
 
 constexpr int kSlowCalls = 4;
@@ -39,6 +42,10 @@ class SpoiledOp final : public OpObject {
   SpoiledOp(std::unique_ptr<OpObject> inner, Bug bug) : inner_(std::move(inner)), bug_(bug) {}
 
   std::string implementation(Pass) const override { return "spoiled"; }
+
+  void parameters_changed() override {
+    if (bug_ != Bug::kStaleWeights) weights_.clear();
+  }
 
   void run(Pass pass, std::span<const Tensor> operands) override {
     ++calls_;
@@ -60,6 +67,9 @@ class SpoiledOp final : public OpObject {
       default:
         break;
     }
+    if (bug_ == Bug::kKeepsWeights || bug_ == Bug::kStaleWeights) {
+      return run_with_kept_weights(pass, operands);
+    }
     inner_->run(pass, operands);
     if (last.type != DType::kFloat32) return;
     const std::int64_t count = last.shape.elements();
@@ -77,9 +87,21 @@ class SpoiledOp final : public OpObject {
     pending_.assign(operands.begin(), operands.end());
   }
 
+  // Of a dense layer: weights are the second operand, except where their gradient is computed.
+  void run_with_kept_weights(Pass pass, std::span<const Tensor> operands) {
+    std::vector<Tensor> changed(operands.begin(), operands.end());
+    if (pass != Pass::kBackwardWeights) {
+      Tensor& w = changed[1];
+      if (weights_.empty()) weights_.assign(w.f32(), w.f32() + w.shape.elements());
+      w.data = weights_.data();
+    }
+    inner_->run(pass, changed);
+  }
+
   std::unique_ptr<OpObject> inner_;
   Bug bug_;
   int calls_ = 0;
+  std::vector<float> weights_;
   Pass pending_pass_ = Pass::kForward;
   std::vector<Tensor> pending_;
 };
@@ -89,6 +111,7 @@ template <TrainingOp Op, Bug kBug>
 std::unique_ptr<OpObject> spoiled(const OpContext& context, const typename Op::Problem& problem) {
   typename Op::Problem changed = problem;
   if constexpr (kBug == Bug::kWrongMask) ++changed.seed;
+  if constexpr (kBug == Bug::kUnsupported) throw Unsupported("not for " + Op::describe(problem));
   const OpTable reference = test::find_backend("reference").ops();
   return std::make_unique<SpoiledOp>(reference.find<Op>()->create(context, &changed), kBug);
 }

@@ -14,6 +14,7 @@ class TemplateBackend final : public Backend {
   std::string_view name() const override { return "template_backend"; }
   OpTable ops() const override { return own_ops(); }
   bool on_host() const override { return false; }
+  bool own_layouts() const override { return true; }
   int device_count() const override { return 2; }
   Probe probe() const override {
     return {.available = true, .reason = "", .version = "template 1.0", .context = {}};
