@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <cmath>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -17,7 +18,7 @@ namespace {
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;  // Bits of MXCSR.
 constexpr int kIdleSpins = 4000;  // Some 50 us of pause instructions.
 
-bool pin(const std::vector<int>& cpus) {
+bool pin(std::span<const int> cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
@@ -146,7 +147,8 @@ void SpinTeam::fork(Task& task) {
 }
 
 void SpinTeam::work(int thread, int cpu) {
-  if (cpu >= 0) pin({cpu});
+  // Without a vector: a late worker must not allocate in a step that is steady already.
+  if (cpu >= 0) pin({&cpu, 1});
   std::uint32_t seen = 0;
   while (true) {
     for (int spin = 0; spin < spins_ && generation_.load(std::memory_order_acquire) == seen;
