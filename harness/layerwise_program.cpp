@@ -233,8 +233,10 @@ class LayerwiseProgram final : public Program {
     device_.synchronize();  // Queued calls may use the old block.
     buffer = Buffer(device_, bytes);
     bases_[index(block)] = buffer.at(0);
-    const std::vector<std::byte> zeros(bytes);
-    device_.upload(buffer.data(), zeros.data(), bytes);
+    const std::vector<std::byte> zeros(std::min<std::size_t>(bytes, std::size_t{1} << 20));
+    for (std::size_t done = 0; done < bytes; done += zeros.size()) {
+      device_.upload(buffer.at(done), zeros.data(), std::min(zeros.size(), bytes - done));
+    }
   }
 
   static std::string join(const std::set<std::string>& names, char separator) {
@@ -284,12 +286,12 @@ class LayerwiseProgram final : public Program {
                                .seed = options_.seed,
                                .inference = inference},
                               slots_);
+    resize(Block::kActivations, made.activation_bytes);  // The largest first: it may not fit.
     resize(Block::kInput,
            static_cast<std::size_t>(batch * spec_.sample.elements()) * sizeof(float));
     resize(Block::kLabels, static_cast<std::size_t>(batch) * sizeof(std::int32_t));
     resize(Block::kPredicted, static_cast<std::size_t>(batch) * sizeof(std::int32_t));
     resize(Block::kMetrics, kMetricBytes);
-    resize(Block::kActivations, made.activation_bytes);
     if (made.scratch_bytes > scratch_.bytes()) scratch_ = Buffer(device_, made.scratch_bytes);
     StepPlan& plan = plans_.emplace(std::pair(batch, inference), std::move(made)).first->second;
     bind_all();

@@ -74,6 +74,18 @@ double load(const Operand& operand, const void* host, std::int64_t index) {
   return 0;
 }
 
+// Host memory for canonical values. The system grants what it does not have and kills later.
+std::vector<std::byte> host_memory(std::size_t bytes) {
+  constexpr std::size_t kWorthAsking = std::size_t{1} << 20;
+  const std::size_t available = bytes < kWorthAsking ? 0 : available_memory();
+  if (available != 0 && bytes > available) {
+    throw OutOfMemory("out of host memory: " + std::to_string(bytes) +
+                      " bytes needed to check an operand, " + std::to_string(available) +
+                      " available; try a smaller batch or width");
+  }
+  return std::vector<std::byte>(bytes);
+}
+
 // All indices below `elements`, or `samples` of them that include the first and the last.
 std::vector<std::int64_t> chosen(std::int64_t elements, std::optional<int> samples) {
   std::vector<std::int64_t> indices;
@@ -185,7 +197,7 @@ void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
       .operand = operand, .layout = layout_of(*op_, operand.name), .buffer = {}, .first = {}};
   const std::size_t bytes = LayoutConverter::bytes(operand, value.layout);
   value.buffer = guarded(bytes);
-  value.first.resize(operand.bytes());
+  value.first = host_memory(operand.bytes());
   if (operand.is_read()) {
     fill_operand(operand, mode_, seed, value.first.data());
     round(operand, layout_of(*computing_, operand.name), value.first);
@@ -221,7 +233,8 @@ void OpCase::poison_scratch() {
 }
 
 void OpCase::poison(Value& value) {
-  std::vector<std::byte> host(value.operand.bytes(), std::byte{0xA5});
+  std::vector<std::byte> host = host_memory(value.operand.bytes());
+  std::ranges::fill(host, std::byte{0xA5});
   if (value.operand.type == DType::kFloat32) {
     for (std::size_t i = 0; i + 4 <= host.size(); i += 4) std::memcpy(&host[i], &kPoisonNan, 4);
   }
@@ -278,7 +291,7 @@ std::optional<std::string> OpCase::changed_input() const {
   for (const Operand& operand : list_) {
     const Value& value = values_.find(operand.name)->second;
     if (operand.is_written() || !value.layout.canonical()) continue;
-    std::vector<std::byte> now(operand.bytes());
+    std::vector<std::byte> now = host_memory(operand.bytes());
     device_.download(now.data(), value.data(), now.size());
     if (now != value.first) return where() + " changed its input " + std::string(operand.name);
   }
@@ -317,7 +330,7 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
     const Operand& operand = list_[output];
     if (!operand.is_written()) continue;
     const Value& value = values_.find(operand.name)->second;
-    std::vector<std::byte> got(operand.bytes());
+    std::vector<std::byte> got = host_memory(operand.bytes());
     converter_.to_host(operand, value.layout, value.data(), got.data());
     const std::vector<std::int64_t> indices = chosen(operand.elements(), samples);
     std::vector<double> want(indices.size());

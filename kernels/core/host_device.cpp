@@ -46,7 +46,8 @@ HostDevice::HostDevice(int threads) {
 }
 
 // Linux grants memory that it does not have and kills the process later, so a request is held
-// against what is available first. Large blocks are aligned to huge pages and ask for them.
+// against what is available first. Large blocks are aligned to huge pages, ask for them and get
+// them at once.
 void* HostDevice::allocate(std::size_t bytes) {
   const std::size_t available = bytes >= kHugePage ? available_memory() : 0;
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
@@ -59,7 +60,11 @@ void* HostDevice::allocate(std::size_t bytes) {
                       std::to_string(available_memory()) +
                       " available; try a smaller batch or width");
   }
-  if (bytes >= kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
+  if (bytes >= kHugePage) {
+    madvise(data, rounded, MADV_HUGEPAGE);
+    // The next request is then held against what this one leaves; older kernels refuse.
+    madvise(data, rounded, MADV_POPULATE_WRITE);
+  }
   return data;
 }
 
