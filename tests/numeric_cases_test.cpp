@@ -10,6 +10,7 @@
 
 #include "harness/layerwise_program.hpp"
 #include "harness/layout_converter.hpp"
+#include "kernels/ops/softmax.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
 #include "tests/test_support.hpp"
 
@@ -145,6 +146,56 @@ TEST_P(Loss, IsFiniteAtProbabilitiesOfZeroAndOne) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Loss,
                          testing::ValuesIn(with_op(*make_problem<SoftmaxCrossEntropy>({}))),
+                         [](const auto& tested) { return std::string(tested.param->name()); });
+
+// Several rows of the op without the loss, and its gradient.
+class Probabilities : public testing::TestWithParam<const Backend*> {
+ protected:
+  // `logits` and the `probabilities` expected of them are rows of `classes`.
+  void expect(std::int64_t classes, const std::vector<float>& logits,
+              const std::vector<float>& probabilities) const {
+    const std::int64_t rows = std::ssize(logits) / classes;
+    Laboratory lab(*GetParam(), make_problem<Softmax>({.batch = rows, .classes = classes}));
+    std::vector<float> dy(logits.size());
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i % 7) - 2;
+    lab.set("x", logits);
+    lab.set("dy", dy);
+    lab.run(Pass::kForward);
+    lab.run(Pass::kBackwardData);
+    const auto y = lab.get<float>("y"), dx = lab.get<float>("dx");
+    for (std::int64_t first = 0; first < std::ssize(y); first += classes) {
+      const auto begin = static_cast<std::size_t>(first);
+      const auto end = begin + static_cast<std::size_t>(classes);
+      double sum = 0, mean = 0;
+      for (std::size_t i = begin; i < end; ++i) sum += y[i];
+      for (std::size_t i = begin; i < end; ++i) mean += double{probabilities[i]} * dy[i];
+      EXPECT_NEAR(sum, 1, 1e-6) << "row " << first / classes;
+      for (std::size_t i = begin; i < end; ++i) {
+        EXPECT_NEAR(y[i], probabilities[i], 1e-6) << "element " << i;
+        EXPECT_NEAR(dx[i], probabilities[i] * (dy[i] - mean), 1e-5) << "element " << i;
+      }
+    }
+  }
+};
+
+TEST_P(Probabilities, AreFiniteForLogitsFarApart) {
+  expect(3, {1e4f, 0, -1e4f, -2e4f, -1e4f, -1e4f, 3e38f, -3e38f, 0},
+         {1, 0, 0, 0, 0.5f, 0.5f, 1, 0, 0});
+  std::vector<float> logits, probabilities;  // Two rows wider than any vector.
+  for (int i = 0; i < 2 * 100; ++i) {
+    logits.push_back(i % 4 == 1 ? 1e4f : 0);
+    probabilities.push_back(i % 4 == 1 ? 0.04f : 0);
+  }
+  expect(100, logits, probabilities);
+}
+
+TEST_P(Probabilities, DoNotDependOnTheOrigin) {
+  const std::vector<float> p = {0.09003057f, 0.24472847f, 0.66524096f};
+  for (const float origin : {-1e4f, 0.0f, 1e4f}) expect(3, {origin, origin + 1, origin + 2}, p);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Probabilities,
+                         testing::ValuesIn(with_op(*make_problem<Softmax>({}))),
                          [](const auto& tested) { return std::string(tested.param->name()); });
 
 class Dropouts : public testing::TestWithParam<const Backend*> {

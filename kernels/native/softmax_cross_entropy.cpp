@@ -12,59 +12,12 @@
 #define HWY_TARGET_INCLUDE "kernels/native/softmax_cross_entropy.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/native/simd-inl.hpp"
+#include "kernels/native/softmax-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace trainbench::native {
 namespace HWY_NAMESPACE {
 namespace {
-
-// exp(x - maximum) for x <= maximum, to 2 units in the last place; 0 where the result would be
-// denormal, NaN for NaN. The difference is kept with its rounding error (Knuth's two-sum): the loss
-// of a sure row is a sum of these, so their own relative error counts. Difference = q ln 2 + r with
-// |r| <= ln 2 / 2 (ln 2 in two parts, Cody and Waite), a Taylor polynomial of degree 7 in r
-// (relative error below 2^-27 there), and 2^q through the exponent.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_difference(D d, V x, V maximum) {
-  const hn::Rebind<std::int32_t, D> di;
-  constexpr float kSmallest = -87.33654f;  // ln of the smallest normal number.
-  const V difference = hn::Sub(x, maximum);
-  const V back = hn::Sub(difference, x);
-  const V error = hn::Sub(hn::Sub(x, hn::Sub(difference, back)), hn::Add(maximum, back));
-  const V clamped =
-      hn::Max(hn::Set(d, kSmallest), difference);  // Keeps a NaN, its second argument.
-  const V q = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
-  V r = hn::NegMulAdd(q, hn::Set(d, 0.693359375f), clamped);
-  r = hn::Add(hn::NegMulAdd(q, hn::Set(d, -2.12194440e-4f), r), error);
-  V p = hn::MulAdd(r, hn::Set(d, 1.0f / 5040), hn::Set(d, 1.0f / 720));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  const auto exponent = hn::Add(hn::ConvertTo(di, q), hn::Set(di, 127));
-  const V result = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
-  return hn::IfThenZeroElse(hn::Lt(difference, hn::Set(d, kSmallest)), result);
-}
-
-// The first largest of `count` numbers: a NaN in the first place stays, others are passed over.
-HWY_INLINE float row_maximum(const float* x, std::size_t count) {
-  const FloatTag d;
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  if (std::isnan(x[0])) return x[0];
-  float maximum = kLowest;
-  std::size_t i = 0;
-  if (count >= hn::Lanes(d)) {
-    auto lanes = hn::Set(d, kLowest);
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-      lanes = hn::Max(hn::LoadU(d, x + i), lanes);
-    }
-    maximum = hn::GetLane(hn::MaxOfLanes(d, lanes));
-  }
-  for (; i < count; ++i) maximum = x[i] > maximum ? x[i] : maximum;
-  return maximum;
-}
 
 // Index of the first number equal to `value`; 0 when there is none.
 HWY_INLINE std::size_t first_equal(const float* x, std::size_t count, float value) {
@@ -79,46 +32,15 @@ HWY_INLINE std::size_t first_equal(const float* x, std::size_t count, float valu
   return index;
 }
 
-HWY_INLINE double row_sum(const float* x, std::size_t count) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> narrow;
-  double sum = 0;
-  std::size_t i = 0;
-  if (count >= hn::Lanes(d)) {
-    auto lanes = hn::Zero(d);
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-      lanes = hn::Add(lanes, hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
-    }
-    sum = hn::GetLane(hn::SumOfLanes(d, lanes));
-  }
-  for (; i < count; ++i) sum += x[i];
-  return sum;
-}
-
-// One row: y = softmax(x); `best` becomes the first maximum. Returns the log of the sum of exp(x -
-// max x).
-HWY_INLINE double softmax_row(const float* x, float* y, std::int64_t classes, std::size_t& best) {
-  const auto count = static_cast<std::size_t>(classes);
-  const float maximum = row_maximum(x, count);
-  best = first_equal(x, count, maximum);
-  for_vectors(classes, [=](auto d, std::size_t i) HWY_ATTR {
-    hn::StoreU(exp_difference(d, hn::LoadU(d, x + i), hn::Set(d, maximum)), d, y + i);
-  });
-  const double sum = row_sum(y, count);
-  const auto inverse = static_cast<float>(1 / sum);
-  for_vectors(classes, [=](auto d, std::size_t i) HWY_ATTR {
-    hn::StoreU(hn::Mul(hn::LoadU(d, y + i), hn::Set(d, inverse)), d, y + i);
-  });
-  return std::log(sum);
-}
-
 // Adds the rows' losses and right predictions to `loss` and `correct`.
 void softmax_forward(const float* x, const std::int32_t* labels, float* y, std::int32_t* predicted,
                      std::int64_t rows, std::int64_t classes, double& loss, std::int32_t& correct) {
+  const auto count = static_cast<std::size_t>(classes);
   for (std::int64_t b = 0; b < rows; ++b) {
     const float* row = x + b * classes;
-    std::size_t best = 0;
-    const double log_sum = softmax_row(row, y + b * classes, classes, best);
+    const float maximum = row_maximum(row, count);
+    const std::size_t best = first_equal(row, count, maximum);
+    const double log_sum = std::log(softmax_row(row, maximum, y + b * classes, count));
     predicted[b] = static_cast<std::int32_t>(best);
     correct += predicted[b] == labels[b] ? 1 : 0;
     const bool valid = labels[b] >= 0 && labels[b] < classes;

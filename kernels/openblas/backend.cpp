@@ -14,7 +14,7 @@ class OpenBlasBackend final : public HostBackend {
   OpTable ops() const override {
     OpTable ops = own_ops();
     ops.borrow("native", native::own_ops(),
-               {"relu", "dropout", "softmax_cross_entropy", "adam", "gather", "reorder",
+               {"relu", "dropout", "softmax", "softmax_cross_entropy", "adam", "gather", "reorder",
                 "max_pool2d", "avg_pool2d"});
     return ops;
   }

@@ -1,0 +1,28 @@
+#include "kernels/ops/softmax.hpp"
+
+#include "harness/op_suite.hpp"
+
+namespace trainbench {
+namespace {
+
+std::shared_ptr<const OpProblem> problem(std::int64_t batch, std::int64_t classes) {
+  return make_problem<Softmax>({.batch = batch, .classes = classes});
+}
+
+}  // namespace
+
+OpSuite softmax_suite() {
+  OpSuite suite{.op = "softmax", .timed = {}, .checks = {}};
+  const auto add = [&suite](std::int64_t batch, std::int64_t classes, Tier tier) {
+    suite.timed.push_back(
+        {{axis("batch", batch), axis("classes", classes)}, problem(batch, classes), tier, batch});
+  };
+  add(32, 10, Tier::kSmoke);
+  add(100, 10, Tier::kDefault);
+  add(1000, 1000, Tier::kFull);
+  suite.checks = {problem(1, 1),   problem(5, 1),     problem(7, 3),  problem(1, 1000),
+                  problem(33, 33), problem(1001, 10), problem(3, 129)};
+  return suite;
+}
+
+}  // namespace trainbench
