@@ -273,6 +273,7 @@ void write_json(const ResultFile& file, const Session& session, const TrainFlags
                                      {"model", spec.name},
                                      {"parameters", spec.parameters()},
                                      {"batch", flags.trainer.batch},
+                                     {"precision", std::string(to_string(flags.trainer.precision))},
                                      {"seed", flags.trainer.seed},
                                      {"complete", complete},
                                      {"data",

@@ -51,6 +51,18 @@ class TrainTest(unittest.TestCase):
                                  capture_output=True, text=True).stdout
         self.assertRegex(summary, r"mnist_mlp +batch:32 depth:1 width:16 +openblas +[\d.]+ s/epoch")
 
+    def test_summary_tells_precisions_apart(self):
+        self.assertEqual(train(*SMALL, "--json", str(self.json)).returncode, 0)
+        document = json.loads(self.json.read_text())
+        self.assertEqual(document["precision"], "fp32")
+        other = self.json.with_suffix(".bf16.json")
+        other.write_text(json.dumps(dict(document, precision="bf16")))
+        self.addCleanup(other.unlink)
+        summary = subprocess.run([sys.executable, SOURCE / "tools/summary", self.json, other], check=True,
+                                 capture_output=True, text=True).stdout
+        head, *rows = summary.splitlines()
+        self.assertEqual([row[head.index("precision"):].split()[0] for row in rows], ["bf16", "fp32"])
+
     def test_the_same_seed_gives_the_same_losses(self):
         losses = []
         for seed in ("5", "5", "6"):
