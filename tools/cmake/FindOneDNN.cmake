@@ -5,8 +5,8 @@
 # Defines OneDNN_FOUND and OneDNN::OneDNN, or OneDNN_PROBLEM: what was found, and what to do.
 
 set(OneDNN_PROBLEM "")
-set(advice "Run tools/setup, which installs it into .deps/onednn, or set dnnl_ROOT to the prefix of a \
-oneDNN v3 that computes on OpenMP, on TBB or sequentially.")
+set(advice "Run tools/setup --with-onednn, which installs it into .deps/onednn, or set dnnl_ROOT to the prefix \
+of a oneDNN v3 that computes on OpenMP, on TBB or sequentially.")
 set(roots ${dnnl_ROOT} $ENV{dnnl_ROOT} ${DNNL_ROOT} $ENV{DNNL_ROOT} ${oneDNN_ROOT} $ENV{oneDNN_ROOT})
 if(roots)
   set(places PATHS ${roots} NO_DEFAULT_PATH)
