@@ -35,13 +35,15 @@ bool works_on_images(const OpProblem& problem) {
 }
 
 // The row, and, where the backend keeps images in forms of its own, one with images in plain NHWC,
-// as a user's own data would come.
+// as a user's own data would come: in the default tier at the shapes of the models' layers only,
+// which tell enough.
 void add_with_plain(const OpRow& row, const Backend& backend, Precision precision,
                     std::vector<Row>& rows) {
   rows.push_back(make_op_row(row, backend, precision));
   if (!backend.own_layouts() || !works_on_images(*row.problem)) return;
   OpRow plain = row;
   plain.axes.emplace_back("layout:nhwc");
+  if (row.family == "op") plain.tier = Tier::kFull;
   plain.options = [of_row = row.options](Session& session, const Backend& own, Precision in) {
     CaseOptions options;
     if (of_row) options.input_gradient = of_row(session, own, in).input_gradient;

@@ -160,11 +160,10 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
                           .hints = options.hints};
   if (options.plain) {
     auto plain = std::make_unique<PlainOp>(ops_, context, *problem_);
-    computing_ = &plain->inner();
+    plain_ = plain.get();
     op_ = std::move(plain);
   } else {
     op_ = problem_->create(ops_, context);
-    computing_ = op_.get();
   }
   creation_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -200,7 +199,8 @@ void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
   value.first = host_memory(operand.bytes());
   if (operand.is_read()) {
     fill_operand(operand, mode_, seed, value.first.data());
-    round(operand, layout_of(*computing_, operand.name), value.first);
+    round(operand, layout_of(plain_ == nullptr ? *op_ : plain_->inner(), operand.name),
+          value.first);
     converter_.to_device(operand, value.layout, value.first.data(), value.data());
   } else {
     poison(value);
@@ -359,6 +359,8 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
   }
   return std::nullopt;
 }
+
+bool OpCase::includes_reorder() const { return plain_ != nullptr && plain_->reorders(pass_); }
 
 double OpCase::executed_flops() const { return trainbench::executed_flops(*op_, *problem_, pass_); }
 

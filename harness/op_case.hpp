@@ -12,6 +12,8 @@
 
 namespace trainbench {
 
+class PlainOp;
+
 // How an op is created and checked.
 struct CaseOptions {
   Precision precision = Precision::kFp32;
@@ -52,6 +54,9 @@ class OpCase {
   Pass pass() const { return pass_; }
   // FLOPs that a call really executes.
   double executed_flops() const;
+  // Activations come and go in canonical form, and whether that takes reorders within the pass.
+  bool plain() const { return plain_ != nullptr; }
+  bool includes_reorder() const;
   // What creating the op took, in seconds: search, primitives, packing.
   double creation_seconds() const { return creation_seconds_; }
   // Bytes that a call touches: of all operands, but of a data set only what it takes.
@@ -86,7 +91,7 @@ class OpCase {
   FillMode mode_;
   double creation_seconds_ = 0;
   std::unique_ptr<OpObject> op_;
-  const OpObject* computing_ = nullptr;               // op_, or what that wraps.
+  const PlainOp* plain_ = nullptr;                    // op_, where it is one.
   Buffer state_, scratch_;                            // With guards on both sides.
   std::vector<Operand> list_;                         // Of the pass under test.
   std::map<std::string, Value, std::less<>> values_;  // By operand name, over all passes up to it.

@@ -17,6 +17,7 @@ class PlainOp final : public OpObject {
   PlainOp(const OpTable& ops, const OpContext& context, const OpProblem& problem);
 
   const OpObject& inner() const { return *op_; }
+  bool reorders(Pass pass) const { return !plans_.at(pass).converted.empty(); }
 
   void run(Pass pass, std::span<const Tensor> operands) override;
   // That of the op, and what is reordered: "jit:avx2+reorder(x,y)".

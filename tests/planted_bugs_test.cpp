@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <typeinfo>
+
+#include "harness/naming.hpp"
 #include "harness/op_case.hpp"
 #include "harness/op_suite.hpp"
 #include "harness/row_checks.hpp"
 #include "harness/timing.hpp"
+#include "kernels/core/stop.hpp"
 #include "kernels/ops/adam.hpp"
 #include "kernels/ops/gather.hpp"
 #include "kernels/ops/relu.hpp"
@@ -236,6 +240,25 @@ TEST(BadPrograms, EvaluationSeesWhatTrainingChanged) {
 TEST(BadPrograms, AnOpThatCannotBeHadNamesItsLayer) {
   EXPECT_THAT((model_verdict<Dense, Bug::kUnsupported>()),
               testing::StartsWith("dense1: not for 32x784->32 relu"));
+}
+
+TEST(Naming, KeepsTheKindOfAnError) {
+  const auto named = [](const auto& error) { naming("conv3", [&] { throw error; }); };
+  const auto expect = [&]<class Error>(const Error& error) {
+    try {
+      named(error);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::exception& caught) {
+      EXPECT_EQ(typeid(caught), typeid(Error));
+      EXPECT_STREQ(caught.what(), "conv3: it failed");
+    }
+  };
+  expect(Unsupported("it failed"));
+  expect(OutOfMemory("it failed"));
+  expect(std::invalid_argument("it failed"));
+  expect(std::runtime_error("it failed"));
+  EXPECT_THROW(named(Interrupted()), Interrupted);
+  EXPECT_EQ(naming("conv3", [] { return 3; }), 3);
 }
 
 TEST(BadPrograms, WrongEvaluationIsCaught) {
