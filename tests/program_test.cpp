@@ -35,9 +35,10 @@ struct Fixture {
 };
 
 Fixture make(const Backend& backend, const ModelSpec& spec, std::int64_t batch = kBatch,
-             int index = 0) {
+             int index = 0, Precision precision = Precision::kFp32) {
   Fixture made{backend.open_device({.threads = 2, .index = index}), nullptr};
-  made.program = make_program(backend, *made.device, spec, {.batch = batch, .seed = kSeed});
+  made.program = make_program(backend, *made.device, spec,
+                              {.batch = batch, .precision = precision, .seed = kSeed});
   made.program->import_state(initial_state(spec, kSeed));
   return made;
 }
@@ -205,6 +206,49 @@ TEST_P(Programs, EvaluateAsTheReferenceDoes) {
     EXPECT_EQ(got.predicted, want.predicted);
   }
   EXPECT_THROW(f.program->evaluate(data.view(), 60, 4), std::out_of_range);
+}
+
+// The precisions in which factors are rounded.
+std::vector<Precision> reduced_precisions(const Backend& backend) {
+  std::vector<Precision> precisions = test::usable_precisions(backend);
+  std::erase(precisions, Precision::kFp32);
+  return precisions;
+}
+
+// Parameters are 32-bit floats in every precision.
+TEST_P(Programs, KeepTheStateInReducedPrecisions) {
+  const ModelSpec spec = test::tiny_cnn();
+  for (const Precision precision : reduced_precisions(backend())) {
+    SCOPED_TRACE(to_string(precision));
+    const Fixture f = make(backend(), spec, kBatch, 0, precision);
+    ModelState state = initial_state(spec, 3);
+    state.first_moments = initial_state(spec, 4).parameters;
+    state.second_moments = initial_state(spec, 5).parameters;
+    state.step = 7;
+    f.program->import_state(state);
+    expect_same(f.program->export_state(), state);
+  }
+}
+
+// Also of the shorter last batch; and it is the reduced precision that computes.
+TEST_P(Programs, MeasureTheSameInReducedPrecisions) {
+  const ModelSpec spec = measuring(test::tiny_cnn());
+  const Dataset data = data_for(spec);
+  const auto order = test::make_order(kSamples);
+  const Fixture truth = make(test::find_backend("reference"), spec);
+  const Evaluation want = truth.program->evaluate(data.view(), 0, kSamples);
+  for (const Precision precision : reduced_precisions(backend())) {
+    SCOPED_TRACE(to_string(precision));
+    const Fixture f = make(backend(), spec, kBatch, 0, precision);
+    f.program->load(data.view());
+    double loss = 0;
+    for (const StepMetrics& step : run(*f.program, order, 0, kSteps)) loss += step.loss_sum;
+    const Evaluation got = f.program->evaluate(data.view(), 0, kSamples);
+    const double tolerance = 8 * input_epsilon(precision) * want.loss_sum;
+    EXPECT_NEAR(loss, want.loss_sum, tolerance);
+    EXPECT_NEAR(got.loss_sum, want.loss_sum, tolerance);
+    EXPECT_GT(std::abs(got.loss_sum - want.loss_sum), 1e-6 * want.loss_sum);
+  }
 }
 
 TEST_P(Programs, RejectOrdersThatAreNoPermutations) {
@@ -476,6 +520,12 @@ TEST(TemplateFused, IsTrainedAsTheReferenceIs) {
     losses.push_back(result.epochs.back().training.loss);
   }
   EXPECT_NEAR(losses[1], losses[0], 1e-4 * losses[0]);
+}
+
+// The tests above must see a reduced precision on every machine, and none that a machine lacks.
+TEST(TemplateBackend, HasAReducedPrecisionAndLacksOne) {
+  EXPECT_THAT(reduced_precisions(test::find_backend("template_backend")),
+              ElementsAre(Precision::kBf16));
 }
 
 TEST(TemplateBackend, ComputesOnEachOfItsDevices) {

@@ -44,6 +44,7 @@ class TemplatePrograms(unittest.TestCase):
             fused = "template_fused" in name
             self.assertIn("program=fused" if fused else "program=layerwise", row["label"])
             self.assertGreater(row["examples_per_second"], 0)
+            self.assertIn(";chip=0", row["label"])
 
     def test_epoch_in_one_call(self):
         rows = self.rows("bench_models_template",
@@ -60,7 +61,28 @@ class TemplatePrograms(unittest.TestCase):
                          "(batch:8/|batch:32/in:256|elements:4096)")
         self.assertGreaterEqual(len(rows), 8)
         padded = [row for name, row in rows.items() if "/conv2d/" in name]
-        self.assertTrue(all("excluded=reorder" in row["label"] for row in padded))
+        for row in padded:
+            plain = "/layout:nhwc/" in row["name"]
+            self.assertEqual("included=reorder" in row["label"], plain, row["name"])
+            self.assertEqual("excluded=reorder" in row["label"], not plain, row["name"])
+            self.assertEqual("+reorder(" in row["label"], plain, row["name"])
+        self.assertTrue(any("/layout:nhwc/" in row["name"] for row in padded))
+        self.assertTrue(all(";chip=0" in row["label"] for row in rows.values()))
+
+    def test_layers_in_a_reduced_precision(self):
+        rows = self.rows("bench_layers_template", "^(op|layer)/.*/template_backend/bf16/(batch:8/|batch:32/in:256)")
+        self.assertEqual({name.split("/")[1] for name in rows if name.startswith("op/")}, {"conv2d", "dense", "max_pool2d"})
+
+    def test_precisions_that_a_device_lacks(self):
+        status, _, errors = run("bench_layers_template", "^op/dense/forward/template_backend/tf32/")
+        self.assertEqual(status, 1)
+        self.assertIn("this chip rounds to 8 bits only", errors)
+        for precision, why in (("tf32", "template_backend cannot compute in tf32 here: this chip rounds to 8 bits only"),
+                               ("fp16", "--precision")):
+            done = subprocess.run([os.path.join(BUILD, "train_template"), "--model", "mnist_mlp", "--backend",
+                                   "template_backend", "--precision", precision], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(why, done.stderr)
 
 
 if __name__ == "__main__":

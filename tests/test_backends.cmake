@@ -16,6 +16,6 @@ set(tests_of_all_backends conformance_test program_test trajectory_test
     numeric_cases_test)
 
 # The programs once more, over the registry with the test backends: bench_models_template.
-foreach(program bench_models bench_layers)
+foreach(program bench_models bench_layers train)
   trainbench_add_program(${program}_template ${program} trainbench_test_registry)
 endforeach()

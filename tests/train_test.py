@@ -77,6 +77,8 @@ class TrainTest(unittest.TestCase):
             ("--backend", "cudann"): "cudann",
             ("--backend", "reference"): "reference",
             ("--backend", "native", *SMALL): "no dense",
+            ("--backend", "openblas", "--precision", "bf16", *SMALL): "openblas does not compute in bf16",
+            ("--precision", "half"): "--precision",
             ("--batch", "0"): "batch",
             ("--batch", "-1"): "batch",
             ("--batch", "70000", "--model", "mnist_mlp"): "batch 70000 > 60000 samples",

@@ -9,16 +9,17 @@
 namespace trainbench::template_backend {
 namespace {
 
-// A convolution over images of one pixel. Its scratch holds the transposed weights.
+// A convolution over images of one pixel. In bf16 all operands but the bias are rounded. Its
+// scratch holds the transposed weights.
 class TemplateDense final : public Dense {
  public:
   TemplateDense(const OpContext& context, const Problem& p)
       : Dense(p),
         device_(as_template(context.device)),
-        x_(Padded::channels({p.batch, p.in_features})),
-        y_(Padded::channels({p.batch, p.out_features})),
-        w_(Padded::weights({p.in_features, p.out_features})),
-        bias_(Padded::channels({p.out_features})),
+        x_(Padded::channels({p.batch, p.in_features}, context.precision)),
+        y_(Padded::channels({p.batch, p.out_features}, context.precision)),
+        w_(Padded::weights({p.in_features, p.out_features}, context.precision)),
+        bias_(Padded::channels({p.out_features}, Precision::kFp32)),
         sliding_{.batch = p.batch, .in = x_.stored_columns, .out = y_.stored_columns} {}
 
   std::string implementation(Pass) const override { return "padded loops"; }
@@ -38,6 +39,7 @@ class TemplateDense final : public Dense {
       conv_forward(s, xf.in(device, x), wf.in(device, w),
                    bias.data == nullptr ? nullptr : bf.in(device, bias), result);
       if (relu) relu_forward(yf.stored(), result, result);
+      yf.settle(result);
     });
   }
   void backward_weights(Tensor x, Tensor dy, Tensor y, Tensor dw, Tensor dbias) override {
@@ -46,6 +48,7 @@ class TemplateDense final : public Dense {
       const std::vector<float> dz = before_activation(device, yf, dy, y);
       conv_backward_weights(s, xf.in(device, x), dz.data(), wf.out(device, dw),
                             dbias.data == nullptr ? nullptr : bf.out(device, dbias));
+      wf.settle(wf.out(device, dw));
     });
   }
   void backward_data(Tensor dy, Tensor w, Tensor y, Tensor dx) override {
@@ -54,6 +57,7 @@ class TemplateDense final : public Dense {
       const std::vector<float> dz = before_activation(device, yf, dy, y);
       conv_backward_data(s, dz.data(), wf.in(device, w), device.floats(transposed, wf.stored()),
                          xf.out(device, dx));
+      xf.settle(xf.out(device, dx));
     });
   }
 

@@ -24,6 +24,7 @@ class TemplateDevice final : public Device {
   TemplateDevice& operator=(const TemplateDevice&) = delete;
 
   std::string name() const override { return "template device " + std::to_string(index_); }
+  std::string label() const override { return "chip=" + std::to_string(index_); }
   void* allocate(std::size_t bytes) override;
   void release(void* address) noexcept override;
   void upload(void* address, const void* host, std::size_t bytes) override;

@@ -21,7 +21,8 @@ class TemplateDropout final : public Dropout {
                                            .rows = 1,
                                            .columns = p.elements,
                                            .stored_rows = 1,
-                                           .stored_columns = p.elements}
+                                           .stored_columns = p.elements,
+                                           .rounded = false}
                                   : *Padded::of(layout_)) {}
 
   std::string implementation(Pass) const override { return "loop"; }
@@ -44,6 +45,7 @@ class TemplateDropout final : public Dropout {
         const float factor = dropout_factor(p, updates, i);
         if (factor != 0) target[form.index(i)] = factor * source[form.index(i)];
       }
+      form.settle(target);
     });
   }
 
@@ -59,7 +61,8 @@ void add_dropout(OpTable& ops) {
   ops.add<Dropout>(
       [](const OpContext& context, const Dropout::Problem& problem) -> std::unique_ptr<OpObject> {
         return std::make_unique<TemplateDropout>(context, problem);
-      });
+      },
+      {Precision::kFp32});
 }
 
 }  // namespace trainbench::template_backend

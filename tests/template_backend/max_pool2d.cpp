@@ -13,8 +13,9 @@ class TemplateMaxPool2d final : public MaxPool2d {
   TemplateMaxPool2d(const OpContext& context, const Problem& p)
       : device_(as_template(context.device)),
         inference_(context.inference),
-        x_(Padded::channels({p.batch, p.height, p.width, p.channels})),
-        y_(Padded::channels({p.batch, p.out_height(), p.out_width(), p.channels})),
+        x_(Padded::channels({p.batch, p.height, p.width, p.channels}, context.precision)),
+        y_(Padded::channels({p.batch, p.out_height(), p.out_width(), p.channels},
+                            context.precision)),
         sliding_{.batch = p.batch,
                  .height = p.height,
                  .width = p.width,
@@ -43,6 +44,7 @@ class TemplateMaxPool2d final : public MaxPool2d {
                      winners = state(), dy, dx] {
       pool_backward(s, static_cast<const std::int32_t*>(device.memory(winners, bytes)),
                     yf.in(device, dy), xf.out(device, dx));
+      xf.settle(xf.out(device, dx));
     });
   }
 

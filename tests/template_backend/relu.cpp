@@ -43,7 +43,8 @@ void add_relu(OpTable& ops) {
   ops.add<Relu>(
       [](const OpContext& context, const Relu::Problem& problem) -> std::unique_ptr<OpObject> {
         return std::make_unique<TemplateRelu>(context, problem);
-      });
+      },
+      {Precision::kFp32});
 }
 
 }  // namespace trainbench::template_backend

@@ -27,6 +27,7 @@ class TemplateReorder final : public Reorder {
           float* target = device.floats(y.data, to.stored);
           std::fill(target, target + to.stored, 0.0f);
           for (std::int64_t i = 0; i < count; ++i) target[to.index(i)] = source[from.index(i)];
+          if (to.form) to.form->settle(target);
         });
   }
 
@@ -61,7 +62,8 @@ void add_reorder(OpTable& ops) {
   ops.add<Reorder>(
       [](const OpContext& context, const Reorder::Problem& problem) -> std::unique_ptr<OpObject> {
         return std::make_unique<TemplateReorder>(context, problem);
-      });
+      },
+      {Precision::kFp32});
 }
 
 }  // namespace trainbench::template_backend

@@ -51,7 +51,8 @@ void add_softmax_cross_entropy(OpTable& ops) {
       [](const OpContext& context,
          const SoftmaxCrossEntropy::Problem& problem) -> std::unique_ptr<OpObject> {
         return std::make_unique<TemplateSoftmaxCrossEntropy>(context, problem);
-      });
+      },
+      {Precision::kFp32});
 }
 
 }  // namespace trainbench::template_backend
