@@ -242,6 +242,37 @@ TEST(BadPrograms, AnOpThatCannotBeHadNamesItsLayer) {
               testing::StartsWith("dense1: not for 32x784->32 relu"));
 }
 
+// Counts how often it is told that its parameters changed.
+class ToldOp final : public OpObject {
+ public:
+  explicit ToldOp(std::unique_ptr<OpObject> inner) : inner_(std::move(inner)) {}
+  std::string implementation(Pass) const override { return "told"; }
+  void run(Pass pass, std::span<const Tensor> operands) override { inner_->run(pass, operands); }
+  void parameters_changed() override { ++told_; }
+  int told() const { return told_; }
+
+ private:
+  std::unique_ptr<OpObject> inner_;
+  int told_ = 0;
+};
+
+// Or a row would not pay for what an op derives from its weights, as each step does.
+TEST(Cases, TellBeforeEachRun) {
+  OpTable ops;
+  ops.add<Dense>(
+      [](const OpContext& context, const Dense::Problem& p) -> std::unique_ptr<OpObject> {
+        const OpTable reference = test::find_backend("reference").ops();
+        return std::make_unique<ToldOp>(reference.find<Dense>()->create(context, &p));
+      });
+  HostDevice device(1);
+  const auto problem = make_problem<Dense>({.batch = 2, .in_features = 3, .out_features = 4});
+  OpCase op_case(ops, device, problem, Pass::kBackwardData);
+  const auto& op = dynamic_cast<const ToldOp&>(op_case.op());
+  const int before = op.told();
+  for (int i = 0; i < 3; ++i) op_case.run();
+  EXPECT_EQ(op.told() - before, 3);
+}
+
 TEST(Naming, KeepsTheKindOfAnError) {
   const auto named = [](const auto& error) { naming("conv3", [&] { throw error; }); };
   const auto expect = [&]<class Error>(const Error& error) {
