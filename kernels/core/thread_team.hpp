@@ -64,9 +64,9 @@ class ThreadTeam {
 
   int size() const { return size_; }
 
-  // Calls task(thread) for thread 0 .. size() - 1, 0 being the caller, denormals flushed; returns
-  // when all returned. Rethrows the first exception. Throws std::logic_error when called from
-  // within a task.
+  // Calls task(thread) for thread 0 .. size() - 1, once each, denormals flushed; returns when all
+  // returned. The caller takes part; which number is its depends on the kind of team. Rethrows the
+  // first exception. Throws std::logic_error when called from within a task.
   template <class Task>
   void run(Task&& task) {
     using Plain = std::remove_reference_t<Task>;
@@ -91,8 +91,8 @@ class ThreadTeam {
   };
 
   explicit ThreadTeam(int size) : size_(size) {}
-  // Calls task(thread) for thread 0 .. size() - 1 on a thread each, 0 being the caller; returns
-  // when all returned. Only called where size() > 1.
+  // Calls task(thread) for thread 0 .. size() - 1 and returns when all returned. Only called where
+  // size() > 1.
   virtual void fork(Task& task) = 0;
 
  private:
