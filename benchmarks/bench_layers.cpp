@@ -5,7 +5,6 @@
 #include "harness/op_suite.hpp"
 #include "harness/program.hpp"
 #include "harness/row_checks.hpp"
-#include "harness/step_plan.hpp"
 #include "kernels/ops/reorder.hpp"
 
 namespace trainbench {
@@ -72,28 +71,6 @@ void add_op_rows(const Session& session, std::vector<Row>& rows) {
   }
 }
 
-// As a training step of the model creates the op: with its input in the form that the layer before
-// leaves it in.
-CaseOptions in_model(Session& session, const ModelSpec& spec, std::int64_t batch, const StepOp& op,
-                     const Backend& backend, Precision precision) {
-  CaseOptions options;
-  options.input_gradient = std::ranges::find(op.passes, Pass::kBackwardData) != op.passes.end();
-  if (!backend.own_layouts()) return options;
-  std::vector<ParameterSlot> slots;
-  const OpTable ops = backend.ops();
-  const StepPlan plan = plan_step({.spec = spec,
-                                   .ops = ops,
-                                   .device = session.device(backend),
-                                   .batch = batch,
-                                   .precision = precision,
-                                   .seed = kRowSeed,
-                                   .inference = false},
-                                  slots);
-  const auto input = plan.inputs.find(op.name);
-  if (input != plan.inputs.end()) options.hints.push_back({"x", input->second});
-  return options;
-}
-
 // The published model is in the default tier; its other published sizes are in the full one.
 void add_layer_rows(const Session& session, const ModelEntry& entry, const ModelAxes& axes,
                     Tier tier, std::vector<Row>& rows) {
@@ -107,7 +84,7 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
                  [&](const Backend& backend, Precision precision, Tier row_tier) {
                    const auto options = [spec, batch, op](Session& running, const Backend& own,
                                                           Precision in) {
-                     return in_model(running, spec, batch, op, own, in);
+                     return options_in_model(running, spec, batch, batch, op, own, in);
                    };
                    add_with_plain({"layer", entry.name + "." + op.name, op.problem, pass, names,
                                    row_tier, batch, nullptr, options},

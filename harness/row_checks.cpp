@@ -9,6 +9,7 @@
 #include "harness/layerwise_program.hpp"
 #include "harness/naming.hpp"
 #include "harness/op_case.hpp"
+#include "harness/step_plan.hpp"
 #include "kernels/core/threefry.hpp"
 #include "kernels/ops/adam.hpp"
 #include "kernels/ops/gather.hpp"
@@ -61,6 +62,21 @@ ModelPoint small_relative(const ModelPoint& point) {
     if (axis.name == "width") axis.value = std::min(axis.value, point.entry->small_width);
   }
   return small;
+}
+
+// A sample of the outputs of one pass at a problem's own shape.
+void check_as_timed(Session& session, const std::shared_ptr<const OpProblem>& problem,
+                    const Backend& backend, const CaseOptions& options, Pass pass) {
+  std::string name = "shape/" + key(backend, options.precision) + std::string(problem->op()) + "/" +
+                     std::string(to_string(pass)) + "/" + problem->describe() +
+                     (options.input_gradient ? "" : "/first");
+  for (const LayoutHint& hint : options.hints) {
+    name += "/" + std::string(hint.operand) + ":" + hint.layout.name;
+  }
+  session.once(name, [&] {
+    OpCase op_case(backend.ops(), session.device(backend), problem, pass, options);
+    check_case(session, op_case, kSamples);
+  });
 }
 
 // What the reference computes, and how far off rounding may lead.
@@ -130,17 +146,6 @@ void check_op(Session& session, const OpSuite& suite, const Backend& backend, Pr
 
 void check_case(Session& session, OpCase& op_case) { check_case(session, op_case, kSamples); }
 
-void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
-                    const Backend& backend, Precision precision, Pass pass) {
-  session.once("shape/" + key(backend, precision) + std::string(problem->op()) + "/" +
-                   std::string(to_string(pass)) + "/" + problem->describe(),
-               [&] {
-                 OpCase op_case(backend.ops(), session.device(backend), problem, pass,
-                                {.precision = precision});
-                 check_case(session, op_case);
-               });
-}
-
 std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
   constexpr std::int64_t kGatheredBatches = 20;
   std::vector<StepOp> ops = {{"gather",
@@ -171,6 +176,38 @@ std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
   return ops;
 }
 
+CaseOptions options_in_model(Session& session, const ModelSpec& spec, std::int64_t full_batch,
+                             std::int64_t batch, const StepOp& op, const Backend& backend,
+                             Precision precision) {
+  CaseOptions options{.precision = precision};
+  options.input_gradient = std::ranges::find(op.passes, Pass::kBackwardData) != op.passes.end();
+  if (!backend.own_layouts()) return options;
+  const std::string name = key(backend, precision) + spec.name + "/" +
+                           std::to_string(spec.parameters()) + "/" + std::to_string(full_batch) +
+                           "/" + std::to_string(batch);
+  const Session::Hints& hints = session.hints(name, [&] {
+    std::vector<ParameterSlot> slots;
+    const OpTable ops = backend.ops();
+    const auto plan = [&](std::int64_t samples) {
+      return plan_step({.spec = spec,
+                        .ops = ops,
+                        .device = session.device(backend),
+                        .batch = samples,
+                        .precision = precision,
+                        .seed = kRowSeed,
+                        .inference = false},
+                       slots)
+          .hints;
+    };
+    Session::Hints result = plan(full_batch);  // Settles the forms of the parameters.
+    if (batch != full_batch) result = plan(batch);
+    return result;
+  });
+  const auto told = hints.find(op.name);
+  if (told != hints.end()) options.hints = told->second;
+  return options;
+}
+
 void check_model(Session& session, const ModelPoint& point, std::int64_t samples,
                  const Backend& backend, Precision precision) {
   const ModelSpec spec = point.spec();
@@ -183,8 +220,11 @@ void check_model(Session& session, const ModelPoint& point, std::int64_t samples
       // What is borrowed computes in fp32.
       const Precision computed = entry->own_in(precision) ? precision : Precision::kFp32;
       naming(spec.name + " " + op.name, [&] {
+        CaseOptions options =
+            options_in_model(session, spec, point.batch, batch, op, backend, precision);
+        options.precision = computed;
         for (const Pass pass : op.passes) {
-          check_at_shape(session, op.problem, backend, computed, pass);
+          check_as_timed(session, op.problem, backend, options, pass);
         }
       });
     }

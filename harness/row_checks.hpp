@@ -24,10 +24,6 @@ void check_op(Session& session, const OpSuite& suite, const Backend& backend, Pr
 // A sample of the outputs of an op that will be timed, at its own shape: the very object.
 void check_case(Session& session, OpCase& op_case);
 
-// A sample of the outputs of one pass at a problem's own shape.
-void check_at_shape(Session& session, const std::shared_ptr<const OpProblem>& problem,
-                    const Backend& backend, Precision precision, Pass pass);
-
 // A model as a row names it.
 struct ModelPoint {
   const ModelEntry* entry = nullptr;
@@ -45,6 +41,12 @@ struct StepOp {
   std::vector<Pass> passes;
 };
 std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch);
+
+// How a program for batches of `full_batch` creates an op of its steps of `batch` samples: the
+// forms that operands come in, and whether its input needs a gradient.
+CaseOptions options_in_model(Session& session, const ModelSpec& spec, std::int64_t full_batch,
+                             std::int64_t batch, const StepOp& op, const Backend& backend,
+                             Precision precision);
 
 // The ops of a step at their shapes, also those of the shorter last batch of an epoch of `samples`
 // samples, and five training losses at a small batch and width against

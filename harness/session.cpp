@@ -4,11 +4,14 @@
 
 #include "harness/probe.hpp"
 #include "harness/text.hpp"
+#include "kernels/core/openmp.hpp"
 #include "kernels/core/stop.hpp"
 
 namespace trainbench {
 Session::Session(Options options, std::vector<std::unique_ptr<Backend>> backends)
-    : options_(std::move(options)), backends_(std::move(backends)) {}
+    : options_(std::move(options)), backends_(std::move(backends)) {
+  require_unbound_threads();
+}
 
 const Backend& Session::backend(std::string_view name) const {
   std::vector<std::string> names;

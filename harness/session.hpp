@@ -21,6 +21,7 @@ namespace trainbench {
 // checked already, and the one prepared row. Used by one thread.
 class Session {
  public:
+  // Throws std::runtime_error where OpenMP has bound the program to one CPU.
   Session(Options options, std::vector<std::unique_ptr<Backend>> backends);
 
   const Options& options() const { return options_; }
@@ -39,6 +40,14 @@ class Session {
   // Runs `check` once per process and key; a failure is remembered and thrown again, unless it was
   // Interrupted.
   void once(const std::string& key, const std::function<void()>& check);
+
+  // What the ops of a planned step were told of their operands' forms, by layer; planned once per
+  // process and key.
+  using Hints = std::map<std::string, std::vector<LayoutHint>>;
+  const Hints& hints(const std::string& key, const std::function<Hints()>& plan) {
+    const auto it = hints_.find(key);
+    return it != hints_.end() ? it->second : hints_.emplace(key, plan()).first->second;
+  }
 
   // The prepared state of a row: made on first entry, kept while Google Benchmark re-enters the
   // same row, and dropped before another row prepares, so that one is alive at a time.
@@ -73,6 +82,7 @@ class Session {
   std::map<std::string, std::unique_ptr<Device>, std::less<>> devices_;
   std::unique_ptr<Roofs> roofs_;
   std::map<std::string, std::exception_ptr> checked_;  // Key to failure; null: passed.
+  std::map<std::string, Hints> hints_;
   std::string prepared_row_;
   std::any prepared_;
   std::map<std::string, std::string> context_;

@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "harness/memory_plan.hpp"
-#include "harness/naming.hpp"
 #include "kernels/ops/reorder.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
 
@@ -157,8 +156,8 @@ class PlanBuilder {
                   .first_slot = next_slot_};
     const std::vector<Operand> operands = entry.problem->operands(Pass::kForward);
     // Nothing needs gradients below the first layer with parameters.
-    plan_.inputs[layer.name] = at(x).layout;
-    entry.op = create(layer.name, *entry.problem, hints(operands, x), next_slot_ != 0);
+    const std::vector<LayoutHint>& told = plan_.hints[layer.name] = hints(operands, x);
+    entry.op = create(layer.name, *entry.problem, told, next_slot_ != 0);
     entry.x = adapt(x, layout_of(*entry.op, "x"), layer.name);
     for (const Operand& operand : operands) {
       if (operand.role == Role::kParameter) take_slot(layer.name, operand, *entry.op);

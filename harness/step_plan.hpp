@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/layout_converter.hpp"
+#include "harness/naming.hpp"
 #include "kernels/core/op_table.hpp"
 #include "kernels/ops/model_spec.hpp"
 
@@ -58,7 +59,9 @@ struct Call {
   std::vector<Tensor> operands;
   std::vector<Location> locations;  // One per operand.
 
-  void run() const { op->run(pass, operands); }
+  void run() const {
+    naming(phase, [this] { op->run(pass, operands); });
+  }
   void bind(const BlockBases& bases);
 };
 
@@ -67,8 +70,8 @@ struct StepPlan {
   std::int64_t batch = 0;
   std::vector<OwnedOp> ops;  // With state; their scratch is shared.
   std::vector<Call> calls;
-  std::map<std::string, Layout> inputs;  // By layer: the form its x comes in.
-  std::size_t loss_call = 0;             // Position of the loss's forward call.
+  std::map<std::string, std::vector<LayoutHint>> hints;  // By layer: what its op was told.
+  std::size_t loss_call = 0;                             // Position of the loss's forward call.
   std::size_t activation_bytes = 0;
   std::size_t scratch_bytes = 0;
   int reorders = 0;                   // Calls that only change a layout.

@@ -50,6 +50,15 @@ class LimitsTest(unittest.TestCase):
             done = run("bench_models", ROW, BENCHMARK_REPETITIONS="abc")
             self.assertEqual(done.returncode, 1)
 
+    @unittest.skipUnless("onednn" in run("bench_models", "--list_backends").stdout.split("reference")[0]
+                         and "not in this build" not in run("bench_models", "--list_backends").stdout,
+                         "only with an OpenMP runtime")
+    def test_a_program_bound_to_one_cpu_is_refused(self):
+        for program in ("bench_models", "train"):
+            done = run(program, *([ROW] if program == "bench_models" else ["--epochs=1"]), OMP_PROC_BIND="close")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("unset OMP_PROC_BIND", done.stderr)
+
     def test_two_documents_never_share_standard_output(self):
         done = run("bench_models", ROW, "--benchmark_format=json", "--benchmark_out=/dev/stdout")
         self.assertEqual(done.returncode, 1)

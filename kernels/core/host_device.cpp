@@ -10,7 +10,6 @@
 #include <string>
 
 #include "kernels/core/cgroup.hpp"
-#include "kernels/core/checks.hpp"
 
 namespace trainbench {
 namespace {
@@ -40,10 +39,7 @@ std::size_t available_memory() {
   return 0;
 }
 
-HostDevice::HostDevice(int threads) {
-  require(threads >= 1, "threads must be at least 1, not " + std::to_string(threads));
-  team_ = std::make_unique<SpinTeam>(threads);
-}
+HostDevice::HostDevice(int threads) : team_(std::make_unique<SpinTeam>(threads)) {}
 
 // Linux grants memory that it does not have and kills the process later, so a request is held
 // against what is available first. Large blocks are aligned to huge pages, ask for them and get
@@ -62,7 +58,8 @@ void* HostDevice::allocate(std::size_t bytes) {
   }
   if (bytes >= kHugePage) {
     madvise(data, rounded, MADV_HUGEPAGE);
-    // The next request is then held against what this one leaves; older kernels refuse.
+    // The next request is then held against what this one leaves; older kernels refuse. On machines
+    // of several memory nodes all pages are those of the caller's.
     madvise(data, rounded, MADV_POPULATE_WRITE);
   }
   return data;

@@ -12,8 +12,8 @@ namespace trainbench {
 // Memory that can be had without swapping, in bytes; 0 when unknown.
 std::size_t available_memory();
 
-// The host's memory and a team of threads, the suite's own unless another is given. Ops run at once:
-// nothing is ever queued.
+// The host's memory and a team of threads, the suite's own unless another is given. Ops run at
+// once: nothing is ever queued.
 class HostDevice : public Device {
  public:
   explicit HostDevice(int threads);

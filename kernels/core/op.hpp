@@ -152,7 +152,8 @@ class OpObject {
   // keep what it derives from them, such as another layout, from call to call until then; a new
   // object starts as if told.
   virtual void parameters_changed() {}
-  // False for an input that the object does not look at in a pass, since its state holds what it needs.
+  // False for an input that the object does not look at in a pass, since its state holds what it
+  // needs.
   virtual bool reads(Pass, std::string_view) const { return true; }
   // The form this object wants an operand in. Asked only for operands of the forward pass: a
   // gradient "dx" has the form of its "x" (see layout_of).

@@ -21,8 +21,8 @@ class OpTable {
   using Factory = std::unique_ptr<OpObject> (*)(const OpContext&, const typename Op::Problem&);
 
   struct Entry {
-    std::string op;             // Op::kName.
-    std::string borrowed_from;  // The backend the op is borrowed from; empty for an own op.
+    std::string op;                     // Op::kName.
+    std::string borrowed_from;          // The backend the op is borrowed from; empty for an own op.
     std::vector<Precision> precisions;  // Those that the op is there for; empty: all.
     std::function<std::unique_ptr<OpObject>(const OpContext&, const void* problem)> create;
 

@@ -24,14 +24,24 @@ const OpenMpRuntime& openmp_runtime() {
     look_up("GOMP_parallel", runtime.parallel);
     look_up("omp_get_thread_num", runtime.get_thread_num);
     look_up("omp_get_num_threads", runtime.get_num_threads);
+    look_up("omp_get_proc_bind", runtime.get_proc_bind);
     return runtime;
   }();
   return loaded;
 }
 
+void require_unbound_threads() {
+  const OpenMpRuntime& runtime = openmp_runtime();
+  if (runtime.get_proc_bind == nullptr || runtime.get_proc_bind() == 0) return;
+  throw std::runtime_error(
+      "OpenMP has bound this program to one CPU before it started; unset OMP_PROC_BIND, OMP_PLACES "
+      "and GOMP_CPU_AFFINITY (taskset limits a program to some CPUs)");
+}
+
 OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
   const OpenMpRuntime& runtime = openmp_runtime();
-  if (runtime.set_num_threads == nullptr || runtime.parallel == nullptr) {
+  if (runtime.set_num_threads == nullptr || runtime.parallel == nullptr ||
+      runtime.get_thread_num == nullptr || runtime.get_num_threads == nullptr) {
     throw std::runtime_error(
         "no OpenMP runtime with GOMP_parallel is loaded, so its threads cannot be shared; link a "
         "library that was built with GNU's or LLVM's OpenMP");

@@ -14,13 +14,18 @@ struct OpenMpRuntime {
   void (*parallel)(void (*body)(void*), void* context, unsigned threads, unsigned flags) = nullptr;
   int (*get_thread_num)() = nullptr;
   int (*get_num_threads)() = nullptr;
+  int (*get_proc_bind)() = nullptr;  // 0: threads are not bound to CPUs.
 };
 const OpenMpRuntime& openmp_runtime();
+
+// Throws std::runtime_error where the runtime binds threads: GNU's has then bound the main thread
+// before main(), and all that it starts, other teams included, would share that thread's CPU.
+void require_unbound_threads();
 
 // The pool of that runtime as a team, for what shall compute on the same threads as the library:
 // two pools in one training step would fight for the CPUs, since idle OpenMP threads spin for
 // milliseconds. GNU's runtime starts threads where the caller may run, so the caller is not to be
-// pinned; OMP_PROC_BIND makes it place them.
+// pinned.
 class OpenMpTeam final : public ThreadTeam {
  public:
   // Starts the threads. Throws std::runtime_error without a runtime, or where it grants fewer, and

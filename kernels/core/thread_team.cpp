@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/core/cgroup.hpp"
+#include "kernels/core/checks.hpp"
 #include "kernels/core/device.hpp"
 
 namespace trainbench {
@@ -74,6 +75,10 @@ RunOn::RunOn(const std::vector<int>& cpus) : saved_(allowed_cpus()) {
 
 RunOn::~RunOn() {
   if (!saved_.empty()) pin(saved_);
+}
+
+ThreadTeam::ThreadTeam(int size) : size_(size) {
+  require(size >= 1, "threads must be at least 1, not " + std::to_string(size));
 }
 
 void ThreadTeam::Task::operator()(int thread) noexcept {

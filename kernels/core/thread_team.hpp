@@ -65,8 +65,8 @@ class ThreadTeam {
   int size() const { return size_; }
 
   // Calls task(thread) for thread 0 .. size() - 1, once each, denormals flushed; returns when all
-  // returned. The caller takes part; which number is its depends on the kind of team. Rethrows the
-  // first exception. Throws std::logic_error when called from within a task.
+  // returned. The caller takes part. Tasks may not wait for each other: a thread may call several.
+  // Rethrows the first exception. Throws std::logic_error when called from within a task.
   template <class Task>
   void run(Task&& task) {
     using Plain = std::remove_reference_t<Task>;
@@ -90,7 +90,8 @@ class ThreadTeam {
     std::exception_ptr failure_;
   };
 
-  explicit ThreadTeam(int size) : size_(size) {}
+  // Throws std::invalid_argument for a size below 1.
+  explicit ThreadTeam(int size);
   // Calls task(thread) for thread 0 .. size() - 1 and returns when all returned. Only called where
   // size() > 1.
   virtual void fork(Task& task) = 0;

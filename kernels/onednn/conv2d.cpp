@@ -86,7 +86,7 @@ class OnednnConv2d final : public Conv2d {
 
   std::string implementation(Pass pass) const override {
     const auto with = [this](const Primitive& primitive, std::size_t form) {
-      return primitive.implementation() + (weights_.is_copy(form) ? "+reorder(w)" : "");
+      return primitive.implementation() + weights_.describe_copy(form);
     };
     if (pass == Pass::kForward) return with(forward_, forward_weights_);
     if (pass == Pass::kBackwardData) return with(backward_data_, data_weights_);

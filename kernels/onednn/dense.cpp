@@ -71,11 +71,14 @@ class OnednnDense final : public Dense {
     const std::array data{mask_ ? masked_gradient() : dy.data, weights, dx.data};
     backward_data_.run(data, scratch());
   }
+  bool reads(Pass pass, std::string_view operand) const override {
+    return pass != Pass::kBackwardData || !mask_ || (operand != "dy" && operand != "y");
+  }
   void parameters_changed() override { weights_.changed(); }
 
   std::string implementation(Pass pass) const override {
     const auto with = [this](const Primitive& primitive, std::size_t form) {
-      return primitive.implementation() + (weights_.is_copy(form) ? "+reorder(w)" : "");
+      return primitive.implementation() + weights_.describe_copy(form);
     };
     if (pass == Pass::kForward) return with(forward_, forward_weights_);
     if (pass == Pass::kBackwardData) return with(backward_data_, data_weights_);

@@ -49,8 +49,7 @@ void Primitive::run(std::span<void* const> data, void* scratch) const {
                                   static_cast<int>(arguments_.size()), arguments_.data());
   });
   if (status != dnnl_success) {
-    throw std::runtime_error("oneDNN's " + implementation_ +
-                             " failed while running: " + status_name(status));
+    throw_as_ours(dnnl::error(status, "while running"), implementation_);
   }
 }
 

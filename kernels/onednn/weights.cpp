@@ -17,6 +17,10 @@ std::size_t Weights::add(const Desc& form) {
   return copies_.size();
 }
 
+std::string Weights::describe_copy(std::size_t form) const {
+  return form == 0 ? "" : "+reorder(w):" + copies_[form - 1].reorder.implementation();
+}
+
 void* Weights::get(std::size_t form, void* weights, void* state, void* scratch) {
   if (form == 0) return weights;
   Copy& copy = copies_[form - 1];

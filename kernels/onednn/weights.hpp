@@ -18,7 +18,8 @@ class Weights {
   const Desc& kept() const { return kept_; }
   // The number to ask for weights of this form with.
   std::size_t add(const Desc& form);
-  bool is_copy(std::size_t form) const { return form != 0; }
+  // "+reorder(w):jit:blk" where a form takes a copy, else empty: for labels.
+  std::string describe_copy(std::size_t form) const;
   // Where the weights in a form are: `weights` themselves, or a copy of them within `state`.
   void* get(std::size_t form, void* weights, void* state, void* scratch);
   void changed();

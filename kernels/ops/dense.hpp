@@ -7,7 +7,7 @@ namespace trainbench {
 
 // A fully connected layer: z[b,o] = bias[o] + sum_i x[b,i] w[i,o]; y = z, or max(z, 0) with `relu`.
 // Backward passes get dy, the gradient of y, and with `relu` also y: dz = dy where y > 0, else 0;
-// dw = x^T dz, dbias = sum_b dz, dx = dz w^T.
+// dw = x^T dz, dbias = sum_b dz, dx = dz w^T. backward_data may use the dz that backward_weights left.
 class Dense : public OpObject {
  public:
   struct Problem {
