@@ -311,21 +311,34 @@ void print_data(const TrainTest& data, std::int64_t validate) {
   }
 }
 
+// What can be known before the first backend trains.
+void check_flags(const TrainFlags& flags, const Session& session, const TrainTest& data) {
+  const Precision precision = flags.trainer.precision;
+  for (const std::string& name : flags.backends) {
+    const Backend& backend = session.backend(name);
+    require(backend.contends(),
+            name + " is the truth that others are checked against, not made to train");
+    const std::vector<Precision> declared = backend.precisions();
+    require(std::ranges::find(declared, precision) != declared.end(),
+            name + " does not compute in " + std::string(to_string(precision)));
+  }
+  require(flags.trainer.batch <= data.train.count(),
+          "a batch of " + std::to_string(flags.trainer.batch) + " is more than the " +
+              std::to_string(data.train.count()) + " pictures of " + data.train.name +
+              "; try a smaller --batch");
+  if (flags.threads > default_threads()) {
+    std::cerr << "warning: --threads=" << flags.threads << " on " << default_threads()
+              << " CPUs that this process may use\n";
+  }
+}
+
 void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTest& data,
                    Session& session, const std::string& name, Run& run,
                    const std::function<void()>& save) {
   const Backend& backend = session.backend(name);
-  if (!backend.contends()) {
-    throw std::invalid_argument(name +
-                                " is the truth that others are checked against, not made to train");
-  }
   const Probe probe = probe_backend(backend, flags.probe_seconds);
   if (!probe.available) throw std::runtime_error(name + " cannot run here: " + probe.reason);
   const Precision precision = flags.trainer.precision;
-  const std::vector<Precision> declared = backend.precisions();
-  if (std::ranges::find(declared, precision) == declared.end()) {
-    throw std::invalid_argument(name + " does not compute in " + std::string(to_string(precision)));
-  }
   if (const std::string why = probe.lacks(precision); !why.empty()) {
     throw std::runtime_error(name + " cannot compute in " + std::string(to_string(precision)) +
                              " here: " + why);
@@ -359,6 +372,7 @@ int train(const TrainFlags& flags) {
   print_data(data, flags.trainer.validate);
   print_summary(spec);
   Session session(flags.options(), make_backends());
+  check_flags(flags, session, data);
   std::vector<Run> runs;
   // What was reached so far is in FILE.partial after each epoch.
   const auto save = [&](bool complete) {
@@ -428,7 +442,7 @@ void add_flags(CLI::App& app, TrainFlags& flags, std::string& backends) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "Threads of CPU backends")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--json", flags.json, "Also write the results to this file");
   app.add_option("--probe", flags.probe)->group("");

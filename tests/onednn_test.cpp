@@ -112,6 +112,16 @@ TEST_P(Onednn, NeverFallsBackToSlowCode) {
 
 class OnednnConvolutions : public Onednn {};
 
+// Then kernels for forward want another form than those for the gradient of the weights.
+bool has_few_channels(const Setting& setting) {
+  constexpr std::int64_t kFew = 16;
+  const auto is_narrow = [](const LayerSpec& layer) {
+    const auto* config = layer.config_as<Conv2d::Config>();
+    return config != nullptr && config->out_channels < kFew;
+  };
+  return std::ranges::any_of(setting.spec.layers, is_narrow);
+}
+
 std::string layer_of(const Call& call) { return call.phase.substr(0, call.phase.find('/')); }
 
 // The names of layers whose type is Conv2D, in order.
@@ -156,10 +166,11 @@ TEST_P(Onednn, AgreesOnTheFormOfTheWeights) {
                                  layer_of(plan.calls[i - 1]) == layer_of(call);
         EXPECT_FALSE(is_gradient) << call.phase << " at batch " << plan.batch;
         EXPECT_FALSE(is_reorder && call.phase.find(".w/") != std::string::npos) << call.phase;
+        const std::string implementation = call.op->implementation(call.pass);
         const bool may_copy = precision != Precision::kFp32 || call.pass == Pass::kBackwardData ||
-                              isa() == "sse41" || isa() == "avx";
-        if (may_copy) continue;
-        EXPECT_THAT(call.op->implementation(call.pass), Not(HasSubstr("reorder(w)"))) << call.phase;
+                              isa() == "sse41" || isa() == "avx" || has_few_channels(GetParam());
+        EXPECT_TRUE(may_copy || implementation.find("reorder(w)") == std::string::npos)
+            << call.phase << ": " << implementation;
       }
     }
     for (const ParameterSlot& slot : slots_) EXPECT_TRUE(slot.layout.fp32) << slot.name;

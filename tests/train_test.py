@@ -81,7 +81,7 @@ class TrainTest(unittest.TestCase):
             ("--precision", "half"): "--precision",
             ("--batch", "0"): "batch",
             ("--batch", "-1"): "batch",
-            ("--batch", "70000", "--model", "mnist_mlp"): "batch 70000 > 60000 samples",
+            ("--batch", "70000", "--model", "mnist_mlp"): "a batch of 70000 is more than the 60000 pictures",
             ("--width", "0"): "width",
             ("--depth", "2"): "depth",
             ("--epochs", "0"): "epochs",
