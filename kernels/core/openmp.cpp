@@ -1,10 +1,14 @@
 #include "kernels/core/openmp.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <stdexcept>
 #include <string>
+
+#include "kernels/core/device.hpp"
 
 namespace trainbench {
 namespace {
@@ -38,6 +42,30 @@ void require_unbound_threads() {
       "and GOMP_CPU_AFFINITY (taskset limits a program to some CPUs)");
 }
 
+namespace {
+
+// A runtime that cannot start a thread ends the process; this throws OutOfMemory, when the system
+// starts no so many threads or leaves less than twice the memory of their stacks.
+void require_room(int threads) {
+  { const SpinTeam trial(threads); }
+  pthread_attr_t attributes;
+  std::size_t stack = 0;
+  pthread_attr_init(&attributes);
+  pthread_attr_getstacksize(&attributes, &stack);
+  pthread_attr_destroy(&attributes);
+  const std::size_t bytes = 2 * static_cast<std::size_t>(threads) * stack;
+  void* trial = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (trial == MAP_FAILED) {
+    throw OutOfMemory("the stacks of " + std::to_string(threads) + " OpenMP threads need " +
+                      std::to_string(bytes) +
+                      " bytes of address space, more than the limit leaves (ulimit -v); try fewer "
+                      "--threads");
+  }
+  munmap(trial, bytes);
+}
+
+}  // namespace
+
 OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
   const OpenMpRuntime& runtime = openmp_runtime();
   if (runtime.set_num_threads == nullptr || runtime.parallel == nullptr ||
@@ -48,8 +76,7 @@ OpenMpTeam::OpenMpTeam(int threads) : ThreadTeam(threads) {
   }
   use();
   if (threads == 1) return;
-  // A runtime that cannot start a thread ends the process; this throws.
-  { const SpinTeam trial(threads); }
+  require_room(threads);
   std::atomic<int> granted{0};
   const FlushDenormals flush;  // New threads take it over, also those of the library's regions.
   runtime.parallel([](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &granted,
