@@ -8,9 +8,7 @@
 namespace trainbench {
 
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
-  const auto padded = [&](std::size_t i) {
-    return (lifetimes[i].bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
-  };
+  const auto padded = [&](std::size_t i) { return aligned(lifetimes[i].bytes); };
   std::vector<std::size_t> by_size(lifetimes.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::ranges::stable_sort(by_size, std::greater<>(), padded);

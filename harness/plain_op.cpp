@@ -12,10 +12,6 @@ bool is_activation(std::string_view operand) {
   return operand == "x" || operand == "y" || operand == "dx" || operand == "dy";
 }
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
-}
-
 }  // namespace
 
 PlainOp::PlainOp(const OpTable& ops, const OpContext& context, const OpProblem& problem)

@@ -10,10 +10,6 @@
 namespace trainbench {
 namespace {
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
-}
-
 // A tensor of the plan. Views share the memory of their root.
 struct Value {
   Shape shape;

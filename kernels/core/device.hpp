@@ -46,6 +46,11 @@ class Device {
   static constexpr std::size_t kAlignment = 64;
 };
 
+// The least multiple of Device::kAlignment that holds so many bytes.
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+}
+
 // Owns memory on a device. An empty buffer owns nothing.
 class Buffer {
  public:

@@ -122,12 +122,17 @@ struct OpContext {
   bool input_gradient = true;  // backward_data will run; false for the first layer of a model.
   std::span<const LayoutHint> hints = {};
 
+  // Null where nothing is known.
+  const Layout* find_hint(std::string_view operand) const {
+    for (const LayoutHint& candidate : hints) {
+      if (candidate.operand == operand) return &candidate.layout;
+    }
+    return nullptr;
+  }
   // The canonical layout where nothing is known.
   Layout hint(std::string_view operand) const {
-    for (const LayoutHint& candidate : hints) {
-      if (candidate.operand == operand) return candidate.layout;
-    }
-    return {};
+    const Layout* found = find_hint(operand);
+    return found == nullptr ? Layout{} : *found;
   }
 };
 

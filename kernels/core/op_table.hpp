@@ -43,6 +43,16 @@ class OpTable {
                             }};
   }
 
+  // The op by a class that is made from the context and the problem.
+  template <TrainingOp Op, std::derived_from<Op> Implementation>
+  void add(std::vector<Precision> precisions = {}) {
+    const Factory<Op> make = [](const OpContext& context,
+                                const typename Op::Problem& problem) -> std::unique_ptr<OpObject> {
+      return std::make_unique<Implementation>(context, problem);
+    };
+    add<Op>(make, std::move(precisions));
+  }
+
   // Takes the named ops of another backend; throws std::logic_error when it has no such op of its
   // own, or when this table has one already.
   void borrow(std::string_view owner, const OpTable& from,

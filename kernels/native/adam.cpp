@@ -76,7 +76,7 @@ class NativeAdam final : public Adam {
 
 }  // namespace
 
-void add_adam(OpTable& ops) { ops.add<Adam>(create<NativeAdam>); }
+void add_adam(OpTable& ops) { ops.add<Adam, NativeAdam>(); }
 
 }  // namespace trainbench::native
 #endif

@@ -122,7 +122,7 @@ class NativeAvgPool2d final : public AvgPool2d {
 
 }  // namespace
 
-void add_avg_pool2d(OpTable& ops) { ops.add<AvgPool2d>(create<NativeAvgPool2d>); }
+void add_avg_pool2d(OpTable& ops) { ops.add<AvgPool2d, NativeAvgPool2d>(); }
 
 }  // namespace trainbench::native
 #endif

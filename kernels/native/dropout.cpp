@@ -248,7 +248,7 @@ class NativeDropout final : public Dropout {
 
 }  // namespace
 
-void add_dropout(OpTable& ops) { ops.add<Dropout>(create<NativeDropout>); }
+void add_dropout(OpTable& ops) { ops.add<Dropout, NativeDropout>(); }
 
 }  // namespace trainbench::native
 #endif

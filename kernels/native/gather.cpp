@@ -86,7 +86,7 @@ class NativeGather final : public Gather {
 
 }  // namespace
 
-void add_gather(OpTable& ops) { ops.add<Gather>(create<NativeGather>); }
+void add_gather(OpTable& ops) { ops.add<Gather, NativeGather>(); }
 
 }  // namespace trainbench::native
 #endif

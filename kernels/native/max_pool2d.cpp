@@ -299,7 +299,7 @@ class NativeMaxPool2d final : public MaxPool2d {
 
 }  // namespace
 
-void add_max_pool2d(OpTable& ops) { ops.add<MaxPool2d>(create<NativeMaxPool2d>); }
+void add_max_pool2d(OpTable& ops) { ops.add<MaxPool2d, NativeMaxPool2d>(); }
 
 }  // namespace trainbench::native
 #endif

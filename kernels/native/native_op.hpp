@@ -9,13 +9,6 @@
 
 namespace trainbench::native {
 
-// The factory of a native op for OpTable::add.
-template <class NativeOp>
-std::unique_ptr<OpObject> create(const OpContext& context,
-                                 const typename NativeOp::Problem& problem) {
-  return std::make_unique<NativeOp>(context, problem);
-}
-
 // Calls body(begin, end) on disjoint ranges of elements that cover 0 .. count - 1, on one thread
 // per `grain` elements at most. Every begin is a multiple of 16, so that threads never write to the
 // same cache line of an aligned float array, and only the last range has a ragged tail.

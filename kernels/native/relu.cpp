@@ -68,7 +68,7 @@ class NativeRelu final : public Relu {
 
 }  // namespace
 
-void add_relu(OpTable& ops) { ops.add<Relu>(create<NativeRelu>); }
+void add_relu(OpTable& ops) { ops.add<Relu, NativeRelu>(); }
 
 }  // namespace trainbench::native
 #endif

@@ -133,7 +133,7 @@ class NativeReorder final : public Reorder {
 
 }  // namespace
 
-void add_reorder(OpTable& ops) { ops.add<Reorder>(create<NativeReorder>); }
+void add_reorder(OpTable& ops) { ops.add<Reorder, NativeReorder>(); }
 
 }  // namespace trainbench::native
 #endif

@@ -102,7 +102,7 @@ class NativeSoftmax final : public Softmax {
 
 }  // namespace
 
-void add_softmax(OpTable& ops) { ops.add<Softmax>(create<NativeSoftmax>); }
+void add_softmax(OpTable& ops) { ops.add<Softmax, NativeSoftmax>(); }
 
 }  // namespace trainbench::native
 #endif

@@ -131,7 +131,7 @@ class NativeSoftmaxCrossEntropy final : public SoftmaxCrossEntropy {
 }  // namespace
 
 void add_softmax_cross_entropy(OpTable& ops) {
-  ops.add<SoftmaxCrossEntropy>(create<NativeSoftmaxCrossEntropy>);
+  ops.add<SoftmaxCrossEntropy, NativeSoftmaxCrossEntropy>();
 }
 
 }  // namespace trainbench::native

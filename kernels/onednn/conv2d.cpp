@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "kernels/core/op_table.hpp"
+#include "kernels/onednn/layer_primitives.hpp"
 #include "kernels/onednn/negotiation.hpp"
-#include "kernels/onednn/weights.hpp"
 
 namespace trainbench::onednn {
 namespace {
@@ -18,19 +18,8 @@ struct Wish {
   Desc x, w, dw, y;
 };
 
-struct Descriptors {
-  dnnl::convolution_forward::primitive_desc forward;
-  std::optional<dnnl::convolution_backward_weights::primitive_desc> weights;
-  std::optional<dnnl::convolution_backward_data::primitive_desc> data;
-
-  // Plain loops and matrix products are much slower than what the library generates for a shape.
-  int rank_cost() const {
-    int sum = rank(forward.impl_info_str());
-    if (weights) sum += rank(weights->impl_info_str());
-    if (data) sum += rank(data->impl_info_str());
-    return kRankCost * sum;
-  }
-};
+using Descriptors = LayerDescriptors<dnnl::convolution_forward, dnnl::convolution_backward_weights,
+                                     dnnl::convolution_backward_data>;
 
 bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
 
@@ -64,44 +53,29 @@ class OnednnConv2d final : public Conv2d {
       const Descriptors chosen = choose(context);
       x_ = chosen.forward.src_desc();
       y_ = chosen.forward.dst_desc();
-      weights_ = Weights(device_, kept_weights(context, chosen));
-      make_primitives(p, chosen);
+      primitives_ = {device_, chosen, chosen.kept_weights(context, geometry_.w), p.bias};
     });
   }
 
   void forward(Tensor x, Tensor w, Tensor bias, Tensor y) override {
-    void* weights = weights_.get(forward_weights_, w.data, state(), scratch());
-    const std::array data{x.data, weights, y.data, bias.data};
-    forward_.run(std::span(data).first(bias.data == nullptr ? 3 : 4), scratch());
+    primitives_.forward(x.data, w.data, bias.data, y.data, state(), scratch());
   }
   void backward_weights(Tensor x, Tensor dy, Tensor dw, Tensor dbias) override {
-    const std::array data{x.data, dy.data, dw.data, dbias.data};
-    backward_weights_.run(std::span(data).first(dbias.data == nullptr ? 3 : 4), scratch());
+    primitives_.backward_weights(x.data, dy.data, dw.data, dbias.data, scratch());
   }
   void backward_data(Tensor dy, Tensor w, Tensor dx) override {
-    void* weights = weights_.get(data_weights_, w.data, state(), scratch());
-    backward_data_.run(std::array{dy.data, weights, dx.data}, scratch());
+    primitives_.backward_data(dy.data, w.data, dx.data, state(), scratch());
   }
-  void parameters_changed() override { weights_.changed(); }
+  void parameters_changed() override { primitives_.parameters_changed(); }
 
-  std::string implementation(Pass pass) const override {
-    const auto with = [this](const Primitive& primitive, std::size_t form) {
-      return primitive.implementation() + weights_.describe_copy(form);
-    };
-    if (pass == Pass::kForward) return with(forward_, forward_weights_);
-    if (pass == Pass::kBackwardData) return with(backward_data_, data_weights_);
-    return backward_weights_.implementation();
-  }
+  std::string implementation(Pass pass) const override { return primitives_.implementation(pass); }
   Layout layout(std::string_view operand) const override {
     if (operand == "x") return make_layout(x_, geometry_.x);
     if (operand == "y") return make_layout(y_, geometry_.y);
-    return operand == "w" ? make_layout(weights_.kept(), geometry_.w) : Layout{};
+    return operand == "w" ? make_layout(primitives_.kept_weights(), geometry_.w) : Layout{};
   }
-  std::size_t state_bytes() const override { return weights_.state_bytes(); }
-  std::size_t scratch_bytes() const override {
-    return std::max({forward_.scratch_bytes(), backward_weights_.scratch_bytes(),
-                     backward_data_.scratch_bytes(), weights_.scratch_bytes()});
-  }
+  std::size_t state_bytes() const override { return primitives_.state_bytes(); }
+  std::size_t scratch_bytes() const override { return primitives_.scratch_bytes(); }
 
  private:
   static std::string describe_op(const OpContext& context, const Problem& p) {
@@ -114,8 +88,8 @@ class OnednnConv2d final : public Conv2d {
   // padding channels: with few of them, other layers could not go on with that.
   Descriptors choose(const OpContext& context) const {
     const auto type = data_type(context.precision);
-    const Layout* x_hint = find_hint(context, "x");
-    const Layout* w_hint = find_hint(context, "w");
+    const Layout* x_hint = context.find_hint("x");
+    const Layout* w_hint = context.find_hint("w");
     // A reorder of a model's input is cheap beside convolutions in a worse form.
     const bool take_as_is = x_hint != nullptr && (context.input_gradient || !x_hint->canonical());
     std::optional<Desc> incoming;
@@ -126,10 +100,12 @@ class OnednnConv2d final : public Conv2d {
         wishes(context, type, incoming, kept),
         [&](const Wish& wish) { return describe_wish(context, wish); },
         [&](const Descriptors& answer) {
-          int cost = answer.rank_cost();
+          // Plain loops and matrix products are much slower than what is generated for a shape.
+          int cost = kRankCost * answer.sum(rank);
           if (is_padded(answer.forward.dst_desc())) cost += kReorderCost;
           if (incoming && !same_memory(answer.forward.src_desc(), *incoming)) cost += kReorderCost;
-          if (kept && !same_memory(*kept, kept_weights(context, answer))) cost += kReorderCost;
+          if (kept && !same_memory(*kept, answer.kept_weights(context, geometry_.w)))
+            cost += kReorderCost;
           return cost;
         });
   }
@@ -178,45 +154,14 @@ class OnednnConv2d final : public Conv2d {
     return result;
   }
 
-  // Training keeps the weights in the form of their gradient. Without a gradient it is the form
-  // they come in, or that of the forward pass if it has 32-bit floats.
-  Desc kept_weights(const OpContext& context, const Descriptors& answer) const {
-    if (answer.weights) return answer.weights->diff_weights_desc();
-    if (const Layout* hint = find_hint(context, "w")) return onednn::describe(*hint, geometry_.w);
-    return context.precision == Precision::kFp32 ? answer.forward.weights_desc() : geometry_.w;
-  }
-
-  void make_primitives(const Problem& p, const Descriptors& chosen) {
-    std::vector<int> forward = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    if (p.bias) forward.push_back(DNNL_ARG_BIAS);
-    forward_ = {device_, chosen.forward, forward};
-    forward_weights_ = weights_.add(chosen.forward.weights_desc());
-    if (chosen.weights) {
-      std::vector<int> back = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
-      if (p.bias) back.push_back(DNNL_ARG_DIFF_BIAS);
-      backward_weights_ = {device_, *chosen.weights, back};
-    }
-    if (chosen.data) {
-      backward_data_ = {
-          device_, *chosen.data, {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}};
-      data_weights_ = weights_.add(chosen.data->weights_desc());
-    }
-  }
-
   OnednnDevice& device_;
   Geometry geometry_;
   Desc x_, y_;
-  Weights weights_;
-  std::size_t forward_weights_ = 0, data_weights_ = 0;  // Forms of weights_.
-  Primitive forward_, backward_weights_, backward_data_;
+  LayerPrimitives primitives_;
 };
 
 }  // namespace
 
-void add_conv2d(OpTable& ops) {
-  ops.add<Conv2d>([](const OpContext& context, const Conv2d::Problem& p) {
-    return std::unique_ptr<OpObject>(std::make_unique<OnednnConv2d>(context, p));
-  });
-}
+void add_conv2d(OpTable& ops) { ops.add<Conv2d, OnednnConv2d>(); }
 
 }  // namespace trainbench::onednn

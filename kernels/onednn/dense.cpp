@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "kernels/core/op_table.hpp"
+#include "kernels/onednn/layer_primitives.hpp"
 #include "kernels/onednn/negotiation.hpp"
-#include "kernels/onednn/weights.hpp"
 
 namespace trainbench::onednn {
 namespace {
@@ -18,22 +18,12 @@ struct Wish {
   Desc w, dw;
 };
 
-struct Descriptors {
-  dnnl::inner_product_forward::primitive_desc forward;
-  std::optional<dnnl::inner_product_backward_weights::primitive_desc> weights;
-  std::optional<dnnl::inner_product_backward_data::primitive_desc> data;
+using Descriptors =
+    LayerDescriptors<dnnl::inner_product_forward, dnnl::inner_product_backward_weights,
+                     dnnl::inner_product_backward_data>;
 
-  // Here a general matrix product is as good as what is generated for the shape.
-  int rank_cost() const {
-    const auto is_plain = [](const char* implementation) {
-      return rank(implementation) == 2 ? 1 : 0;
-    };
-    int sum = is_plain(forward.impl_info_str());
-    if (weights) sum += is_plain(weights->impl_info_str());
-    if (data) sum += is_plain(data->impl_info_str());
-    return kRankCost * sum;
-  }
-};
+// Here a general matrix product is as good as what is generated for the shape.
+int plain_loops(const char* implementation) { return rank(implementation) == 2 ? 1 : 0; }
 
 // Inner product with bias and ReLU fused into the forward pass. The gradient before the ReLU is
 // made once per step, by backward_weights, and kept for backward_data.
@@ -50,50 +40,38 @@ class OnednnDense final : public Dense {
              [&] {
                type_ = data_type(context.precision);
                const Descriptors chosen = choose(context);
-               weights_ = Weights(device_, kept_weights(context, chosen));
-               make_primitives(p, chosen);
+               primitives_ = {device_, chosen, chosen.kept_weights(context, w_), p.bias};
                if (p.relu && !context.inference) make_mask();
              });
   }
 
   void forward(Tensor x, Tensor w, Tensor bias, Tensor y) override {
-    void* weights = weights_.get(forward_weights_, w.data, state(), scratch());
-    const std::array data{x.data, weights, y.data, bias.data};
-    forward_.run(std::span(data).first(bias.data == nullptr ? 3 : 4), scratch());
+    primitives_.forward(x.data, w.data, bias.data, y.data, state(), scratch());
   }
   void backward_weights(Tensor x, Tensor dy, Tensor y, Tensor dw, Tensor dbias) override {
     if (mask_) mask_.run(std::array{y.data, dy.data, masked_gradient()}, scratch());
-    const std::array data{x.data, mask_ ? masked_gradient() : dy.data, dw.data, dbias.data};
-    backward_weights_.run(std::span(data).first(dbias.data == nullptr ? 3 : 4), scratch());
+    primitives_.backward_weights(x.data, before_relu(dy), dw.data, dbias.data, scratch());
   }
   void backward_data(Tensor dy, Tensor w, Tensor, Tensor dx) override {
-    void* weights = weights_.get(data_weights_, w.data, state(), scratch());
-    const std::array data{mask_ ? masked_gradient() : dy.data, weights, dx.data};
-    backward_data_.run(data, scratch());
+    primitives_.backward_data(before_relu(dy), w.data, dx.data, state(), scratch());
   }
   bool reads(Pass pass, std::string_view operand) const override {
     return pass != Pass::kBackwardData || !mask_ || (operand != "dy" && operand != "y");
   }
-  void parameters_changed() override { weights_.changed(); }
+  void parameters_changed() override { primitives_.parameters_changed(); }
 
   std::string implementation(Pass pass) const override {
-    const auto with = [this](const Primitive& primitive, std::size_t form) {
-      return primitive.implementation() + weights_.describe_copy(form);
-    };
-    if (pass == Pass::kForward) return with(forward_, forward_weights_);
-    if (pass == Pass::kBackwardData) return with(backward_data_, data_weights_);
-    return backward_weights_.implementation() + (mask_ ? "+" + mask_.implementation() : "");
+    const bool masks = mask_ && pass == Pass::kBackwardWeights;
+    return primitives_.implementation(pass) + (masks ? "+" + mask_.implementation() : "");
   }
   Layout layout(std::string_view operand) const override {
     if (operand == "x") return make_layout(with_type(x_, type_), x_);
     if (operand == "y") return make_layout(with_type(y_, type_), y_);
-    return operand == "w" ? make_layout(weights_.kept(), w_) : Layout{};
+    return operand == "w" ? make_layout(primitives_.kept_weights(), w_) : Layout{};
   }
-  std::size_t state_bytes() const override { return weights_.state_bytes() + mask_bytes_; }
+  std::size_t state_bytes() const override { return primitives_.state_bytes() + mask_bytes_; }
   std::size_t scratch_bytes() const override {
-    return std::max({forward_.scratch_bytes(), backward_weights_.scratch_bytes(),
-                     backward_data_.scratch_bytes(), mask_.scratch_bytes(),
-                     weights_.scratch_bytes()});
+    return std::max(primitives_.scratch_bytes(), mask_.scratch_bytes());
   }
 
  private:
@@ -101,7 +79,7 @@ class OnednnDense final : public Dense {
   // its passes then disagree and a plain matrix saves a reorder in every step.
   Descriptors choose(const OpContext& context) const {
     constexpr auto kFloat = dnnl::memory::data_type::f32;
-    const Layout* hint = find_hint(context, "w");
+    const Layout* hint = context.find_hint("w");
     const std::optional<Desc> kept =
         hint == nullptr ? std::nullopt : std::optional(onednn::describe(*hint, w_));
     std::vector<Wish> wishes;
@@ -115,7 +93,8 @@ class OnednnDense final : public Dense {
     return negotiate<Descriptors>(
         wishes, [&](const Wish& wish) { return describe_wish(context, wish); },
         [&](const Descriptors& answer) {
-          return answer.rank_cost() + kReorderCost * reorders(context, answer, kept);
+          return kRankCost * answer.sum(plain_loops) +
+                 kReorderCost * reorders(context, answer, kept);
         });
   }
 
@@ -146,7 +125,7 @@ class OnednnDense final : public Dense {
   // the one they come in.
   int reorders(const OpContext& context, const Descriptors& answer,
                const std::optional<Desc>& incoming) const {
-    const Desc kept = kept_weights(context, answer);
+    const Desc kept = answer.kept_weights(context, w_);
     const Desc forward = answer.forward.weights_desc();
     int count = same_memory(forward, kept) ? 0 : 1;
     if (answer.data) {
@@ -154,30 +133,6 @@ class OnednnDense final : public Dense {
       if (!same_memory(data, kept) && !same_memory(data, forward)) ++count;
     }
     return count + (incoming && !same_memory(kept, *incoming) ? 1 : 0);
-  }
-
-  // As in conv2d: the form of the gradient; without one, the form they come in.
-  Desc kept_weights(const OpContext& context, const Descriptors& answer) const {
-    if (answer.weights) return answer.weights->diff_weights_desc();
-    if (const Layout* hint = find_hint(context, "w")) return onednn::describe(*hint, w_);
-    return context.precision == Precision::kFp32 ? answer.forward.weights_desc() : w_;
-  }
-
-  void make_primitives(const Problem& p, const Descriptors& chosen) {
-    std::vector<int> forward = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    if (p.bias) forward.push_back(DNNL_ARG_BIAS);
-    forward_ = {device_, chosen.forward, forward};
-    forward_weights_ = weights_.add(chosen.forward.weights_desc());
-    if (chosen.weights) {
-      std::vector<int> back = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
-      if (p.bias) back.push_back(DNNL_ARG_DIFF_BIAS);
-      backward_weights_ = {device_, *chosen.weights, back};
-    }
-    if (chosen.data) {
-      backward_data_ = {
-          device_, *chosen.data, {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}};
-      data_weights_ = weights_.add(chosen.data->weights_desc());
-    }
   }
 
   void make_mask() {
@@ -191,24 +146,20 @@ class OnednnDense final : public Dense {
     mask_bytes_ = y.get_size();
   }
   void* masked_gradient() const {
-    return static_cast<std::byte*>(state()) + weights_.state_bytes();
+    return static_cast<std::byte*>(state()) + primitives_.state_bytes();
   }
+  void* before_relu(const Tensor& dy) const { return mask_ ? masked_gradient() : dy.data; }
 
   OnednnDevice& device_;
   Desc x_, y_, w_, bias_;  // Canonical; bias may be empty.
   dnnl::memory::data_type type_ = dnnl::memory::data_type::undef;
-  Weights weights_;
-  std::size_t forward_weights_ = 0, data_weights_ = 0;  // Forms of weights_.
-  Primitive forward_, backward_weights_, backward_data_, mask_;
+  LayerPrimitives primitives_;
+  Primitive mask_;
   std::size_t mask_bytes_ = 0;
 };
 
 }  // namespace
 
-void add_dense(OpTable& ops) {
-  ops.add<Dense>([](const OpContext& context, const Dense::Problem& p) {
-    return std::unique_ptr<OpObject>(std::make_unique<OnednnDense>(context, p));
-  });
-}
+void add_dense(OpTable& ops) { ops.add<Dense, OnednnDense>(); }
 
 }  // namespace trainbench::onednn

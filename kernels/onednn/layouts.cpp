@@ -121,11 +121,4 @@ Desc describe(const Layout& layout, const Desc& canonical) {
   return form->desc;
 }
 
-const Layout* find_hint(const OpContext& context, std::string_view operand) {
-  for (const LayoutHint& hint : context.hints) {
-    if (hint.operand == operand) return &hint.layout;
-  }
-  return nullptr;
-}
-
 }  // namespace trainbench::onednn

@@ -51,7 +51,4 @@ const Form* form_of(const Layout& layout);
 // The descriptor of an operand in a layout that is canonical or this backend's.
 Desc describe(const Layout& layout, const Desc& canonical);
 
-// The layout that an operand is said to come in; null where nothing is said.
-const Layout* find_hint(const OpContext& context, std::string_view operand);
-
 }  // namespace trainbench::onednn

@@ -31,4 +31,28 @@ class PoolingPrimitives {
   std::size_t workspace_bytes_ = 0;
 };
 
+// A pooling op by them, apart from the operands of its backward pass.
+template <class Op>
+class OnednnPooling : public Op {
+ public:
+  OnednnPooling(const OpContext& context, const typename Op::Problem& p, dnnl::algorithm algorithm)
+      : primitives_(context, p, algorithm, std::string(Op::kName) + " " + Op::describe(p)) {}
+
+  void forward(Tensor x, Tensor y) final {
+    primitives_.forward(x.data, y.data, this->state(), this->scratch());
+  }
+  std::string implementation(Pass pass) const final { return primitives_.implementation(pass); }
+  Layout layout(std::string_view operand) const final { return primitives_.layout(operand); }
+  std::size_t state_bytes() const final { return primitives_.workspace_bytes(); }
+  std::size_t scratch_bytes() const final { return primitives_.scratch_bytes(); }
+
+ protected:
+  void backward(Tensor dy, Tensor dx) {
+    primitives_.backward(dy.data, dx.data, this->state(), this->scratch());
+  }
+
+ private:
+  PoolingPrimitives primitives_;
+};
+
 }  // namespace trainbench::onednn

@@ -65,10 +65,6 @@ class OnednnRelu final : public Relu {
 
 }  // namespace
 
-void add_relu(OpTable& ops) {
-  ops.add<Relu>([](const OpContext& context, const Relu::Problem& p) {
-    return std::unique_ptr<OpObject>(std::make_unique<OnednnRelu>(context, p));
-  });
-}
+void add_relu(OpTable& ops) { ops.add<Relu, OnednnRelu>(); }
 
 }  // namespace trainbench::onednn

@@ -45,11 +45,7 @@ class OnednnReorder final : public Reorder {
 
 void add_reorder(OpTable& ops) {
   // Between forms that a problem names, whatever the precision around it.
-  ops.add<Reorder>(
-      [](const OpContext& context, const Reorder::Problem& p) {
-        return std::unique_ptr<OpObject>(std::make_unique<OnednnReorder>(context, p));
-      },
-      {Precision::kFp32});
+  ops.add<Reorder, OnednnReorder>({Precision::kFp32});
 }
 
 }  // namespace trainbench::onednn

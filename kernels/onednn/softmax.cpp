@@ -56,10 +56,6 @@ class OnednnSoftmax final : public Softmax {
 
 }  // namespace
 
-void add_softmax(OpTable& ops) {
-  ops.add<Softmax>([](const OpContext& context, const Softmax::Problem& p) {
-    return std::unique_ptr<OpObject>(std::make_unique<OnednnSoftmax>(context, p));
-  });
-}
+void add_softmax(OpTable& ops) { ops.add<Softmax, OnednnSoftmax>(); }
 
 }  // namespace trainbench::onednn

@@ -10,8 +10,7 @@ std::size_t Weights::add(const Desc& form) {
   const auto known = std::ranges::find(copies_, form, &Copy::desc);
   if (known != copies_.end()) return static_cast<std::size_t>(known - copies_.begin()) + 1;
   Copy copy{.desc = form, .reorder = make_reorder(*device_, kept_, form), .offset = state_bytes_};
-  constexpr std::size_t kLine = Device::kAlignment;
-  state_bytes_ += (form.get_size() + kLine - 1) / kLine * kLine;
+  state_bytes_ += aligned(form.get_size());
   scratch_bytes_ = std::max(scratch_bytes_, copy.reorder.scratch_bytes());
   copies_.push_back(std::move(copy));
   return copies_.size();

@@ -332,11 +332,6 @@ class OpenBlasConv2d final : public Conv2d {
 
 }  // namespace
 
-void add_conv2d(OpTable& ops) {
-  ops.add<Conv2d>(
-      [](const OpContext& context, const Conv2d::Problem& p) -> std::unique_ptr<OpObject> {
-        return std::make_unique<OpenBlasConv2d>(context, p);
-      });
-}
+void add_conv2d(OpTable& ops) { ops.add<Conv2d, OpenBlasConv2d>(); }
 
 }  // namespace trainbench::openblas

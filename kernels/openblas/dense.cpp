@@ -154,11 +154,6 @@ class OpenBlasDense final : public Dense {
 
 }  // namespace
 
-void add_dense(OpTable& ops) {
-  ops.add<Dense>(
-      [](const OpContext& context, const Dense::Problem& p) -> std::unique_ptr<OpObject> {
-        return std::make_unique<OpenBlasDense>(context, p);
-      });
-}
+void add_dense(OpTable& ops) { ops.add<Dense, OpenBlasDense>(); }
 
 }  // namespace trainbench::openblas

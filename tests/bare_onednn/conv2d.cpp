@@ -118,10 +118,6 @@ class BareConv2d final : public Conv2d {
 
 }  // namespace
 
-void add_conv2d(OpTable& ops) {
-  ops.add<Conv2d>([](const OpContext& context, const Conv2d::Problem& p) {
-    return std::unique_ptr<OpObject>(std::make_unique<BareConv2d>(context, p));
-  });
-}
+void add_conv2d(OpTable& ops) { ops.add<Conv2d, BareConv2d>(); }
 
 }  // namespace trainbench::bare_onednn

@@ -30,12 +30,6 @@ class TemplateAdam final : public Adam {
 
 }  // namespace
 
-void add_adam(OpTable& ops) {
-  ops.add<Adam>(
-      [](const OpContext& context, const Adam::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateAdam>(context, problem);
-      },
-      {Precision::kFp32});
-}
+void add_adam(OpTable& ops) { ops.add<Adam, TemplateAdam>({Precision::kFp32}); }
 
 }  // namespace trainbench::template_backend

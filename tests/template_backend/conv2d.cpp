@@ -69,11 +69,6 @@ class TemplateConv2d final : public Conv2d {
 
 }  // namespace
 
-void add_conv2d(OpTable& ops) {
-  ops.add<Conv2d>(
-      [](const OpContext& context, const Conv2d::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateConv2d>(context, problem);
-      });
-}
+void add_conv2d(OpTable& ops) { ops.add<Conv2d, TemplateConv2d>(); }
 
 }  // namespace trainbench::template_backend

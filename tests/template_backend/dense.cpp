@@ -78,11 +78,6 @@ class TemplateDense final : public Dense {
 
 }  // namespace
 
-void add_dense(OpTable& ops) {
-  ops.add<Dense>(
-      [](const OpContext& context, const Dense::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateDense>(context, problem);
-      });
-}
+void add_dense(OpTable& ops) { ops.add<Dense, TemplateDense>(); }
 
 }  // namespace trainbench::template_backend

@@ -57,12 +57,6 @@ class TemplateDropout final : public Dropout {
 
 }  // namespace
 
-void add_dropout(OpTable& ops) {
-  ops.add<Dropout>(
-      [](const OpContext& context, const Dropout::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateDropout>(context, problem);
-      },
-      {Precision::kFp32});
-}
+void add_dropout(OpTable& ops) { ops.add<Dropout, TemplateDropout>({Precision::kFp32}); }
 
 }  // namespace trainbench::template_backend

@@ -48,12 +48,6 @@ class TemplateGather final : public Gather {
 
 }  // namespace
 
-void add_gather(OpTable& ops) {
-  ops.add<Gather>(
-      [](const OpContext& context, const Gather::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateGather>(context, problem);
-      },
-      {Precision::kFp32});
-}
+void add_gather(OpTable& ops) { ops.add<Gather, TemplateGather>({Precision::kFp32}); }
 
 }  // namespace trainbench::template_backend

@@ -57,11 +57,6 @@ class TemplateMaxPool2d final : public MaxPool2d {
 
 }  // namespace
 
-void add_max_pool2d(OpTable& ops) {
-  ops.add<MaxPool2d>(
-      [](const OpContext& context, const MaxPool2d::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateMaxPool2d>(context, problem);
-      });
-}
+void add_max_pool2d(OpTable& ops) { ops.add<MaxPool2d, TemplateMaxPool2d>(); }
 
 }  // namespace trainbench::template_backend

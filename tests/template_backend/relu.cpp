@@ -39,12 +39,6 @@ class TemplateRelu final : public Relu {
 
 }  // namespace
 
-void add_relu(OpTable& ops) {
-  ops.add<Relu>(
-      [](const OpContext& context, const Relu::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateRelu>(context, problem);
-      },
-      {Precision::kFp32});
-}
+void add_relu(OpTable& ops) { ops.add<Relu, TemplateRelu>({Precision::kFp32}); }
 
 }  // namespace trainbench::template_backend

@@ -58,12 +58,6 @@ class TemplateReorder final : public Reorder {
 
 }  // namespace
 
-void add_reorder(OpTable& ops) {
-  ops.add<Reorder>(
-      [](const OpContext& context, const Reorder::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateReorder>(context, problem);
-      },
-      {Precision::kFp32});
-}
+void add_reorder(OpTable& ops) { ops.add<Reorder, TemplateReorder>({Precision::kFp32}); }
 
 }  // namespace trainbench::template_backend

@@ -47,12 +47,7 @@ class TemplateSoftmaxCrossEntropy final : public SoftmaxCrossEntropy {
 }  // namespace
 
 void add_softmax_cross_entropy(OpTable& ops) {
-  ops.add<SoftmaxCrossEntropy>(
-      [](const OpContext& context,
-         const SoftmaxCrossEntropy::Problem& problem) -> std::unique_ptr<OpObject> {
-        return std::make_unique<TemplateSoftmaxCrossEntropy>(context, problem);
-      },
-      {Precision::kFp32});
+  ops.add<SoftmaxCrossEntropy, TemplateSoftmaxCrossEntropy>({Precision::kFp32});
 }
 
 }  // namespace trainbench::template_backend
