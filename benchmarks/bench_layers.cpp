@@ -33,6 +33,20 @@ bool works_on_images(const OpProblem& problem) {
          std::ranges::any_of(problem.operands(Pass::kForward), is_image);
 }
 
+// The row of a layer with its operands at least as far away as in a step: what the rest of the step
+// touches lies between two uses. Without it, a small layer's operands are still in the nearest
+// caches.
+OpRow cold(OpRow row, double footprint) {
+  row.axes.emplace_back("cache:cold");
+  row.options = [of_row = row.options, footprint](Session& session, const Backend& backend,
+                                                  Precision precision) {
+    CaseOptions options = of_row(session, backend, precision);
+    options.footprint = footprint;
+    return options;
+  };
+  return row;
+}
+
 // The row, and, where the backend keeps images in forms of its own, one with images in plain NHWC,
 // as a user's own data would come: in the default tier at the shapes of the models' layers only,
 // which tell enough.
@@ -78,7 +92,11 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
   const std::int64_t batch = entry.default_batch;
   std::vector<std::string> names = {axis("batch", batch)};
   for (const ModelAxis& value : axes) names.push_back(axis(value.name, value.value));
-  for (const StepOp& op : step_ops(spec, batch)) {
+  const std::vector<StepOp> ops = step_ops(spec, batch);
+  // Cold, samples come from anywhere in the data set.
+  const std::vector<StepOp> cold_ops = step_ops(spec, batch, entry.samples);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const StepOp& op = ops[i];
     for (const Pass pass : op.passes) {
       for_owners(session, *op.problem, tier,
                  [&](const Backend& backend, Precision precision, Tier row_tier) {
@@ -86,9 +104,14 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
                                                           Precision in) {
                      return options_in_model(running, spec, batch, batch, op, own, in);
                    };
-                   add_with_plain({"layer", entry.name + "." + op.name, op.problem, pass, names,
-                                   row_tier, batch, nullptr, options},
-                                  backend, precision, rows);
+                   OpRow row{"layer",    entry.name + "." + op.name,
+                             op.problem, pass,
+                             names,      row_tier,
+                             batch,      nullptr,
+                             options};
+                   add_with_plain(row, backend, precision, rows);
+                   row.problem = cold_ops[i].problem;
+                   rows.push_back(make_op_row(cold(row, step_footprint(ops)), backend, precision));
                  });
     }
   }

@@ -34,6 +34,7 @@ using ModelAxes = std::vector<ModelAxis>;
 struct ModelEntry {
   std::string name;
   std::int64_t default_batch = 1;
+  std::int64_t samples = 1;  // Of the published training set.
   // The published ones; the first is the default. All have the same axes in the same order.
   std::vector<ModelAxes> variants;
   // A small relative, for comparing whole trainings with the reference: its batch, and the most

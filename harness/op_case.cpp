@@ -100,6 +100,9 @@ std::vector<std::int64_t> chosen(std::int64_t elements, std::optional<int> sampl
   return indices;
 }
 
+// From one copy of an operand to the next, with guards before and behind each.
+std::size_t copy_stride(std::size_t bytes) { return aligned(bytes + 2 * kGuardBytes); }
+
 }  // namespace
 
 void fill_operand(const Operand& operand, FillMode mode, std::uint64_t seed, void* host) {
@@ -140,7 +143,9 @@ void fill_operand(const Operand& operand, FillMode mode, std::uint64_t seed, voi
   }
 }
 
-void* OpCase::Value::data() const { return buffer.at(kGuardBytes); }
+void* OpCase::Value::data(std::size_t copy) const {
+  return buffer.at(kGuardBytes + copy % copies * copy_stride(bytes));
+}
 
 OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProblem> problem,
                Pass pass, const CaseOptions& options)
@@ -172,15 +177,18 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
   op_->attach(state_.data() == nullptr ? nullptr : state_.at(kGuardBytes),
               scratch_.data() == nullptr ? nullptr : scratch_.at(kGuardBytes));
   poison_scratch();
+  const auto copies =
+      static_cast<std::size_t>(std::max(1.0, std::ceil(options.footprint / bytes_of_call())));
   for (const Pass earlier : problem_->passes()) {
     if (earlier > pass) break;
     for (const Operand& operand : problem_->operands(earlier)) {
-      if (!values_.contains(operand.name)) add_value(operand, 1 + values_.size());
+      if (values_.contains(operand.name)) continue;
+      const bool used = std::ranges::find(list_, operand.name, &Operand::name) != list_.end();
+      add_value(operand, 1 + values_.size(), used && !is_shared(operand) ? copies : 1);
     }
     if (earlier != pass) op_->run(earlier, bind(earlier));
   }
   device_.synchronize();
-  operands_ = bind(pass);
   // What earlier passes computed is input now.
   for (const Operand& operand : list_) {
     Value& value = values_.find(operand.name)->second;
@@ -188,15 +196,31 @@ OpCase::OpCase(const OpTable& ops, Device& device, std::shared_ptr<const OpProbl
       converter_.to_host(value.operand, value.layout, value.data(), value.first.data());
     }
     value.operand = operand;
+    fill_copies(value);
   }
+  for (std::size_t copy = 0; copy < copies; ++copy) bindings_.push_back(bind(pass, copy));
 }
 
-void OpCase::add_value(const Operand& operand, std::uint64_t seed) {
-  Value value{
-      .operand = operand, .layout = layout_of(*op_, operand.name), .buffer = {}, .first = {}};
-  const std::size_t bytes = LayoutConverter::bytes(operand, value.layout);
-  value.buffer = guarded(bytes);
-  value.first = host_memory(operand.bytes());
+double OpCase::bytes_of_call() const {
+  double bytes = 0;
+  for (const Operand& operand : list_) bytes += static_cast<double>(operand.bytes());
+  return std::max(1.0, std::min(bytes, problem_->work(pass_).bytes));
+}
+
+// A data set, of which a call takes a part, and counters, which are used all the time.
+bool OpCase::is_shared(const Operand& operand) const {
+  return static_cast<double>(operand.bytes()) > bytes_of_call() || operand.bytes() < kGuardBytes;
+}
+
+void OpCase::add_value(const Operand& operand, std::uint64_t seed, std::size_t copies) {
+  const Layout layout = layout_of(*op_, operand.name);
+  const std::size_t bytes = LayoutConverter::bytes(operand, layout);
+  Value value{.operand = operand,
+              .layout = layout,
+              .bytes = bytes,
+              .copies = copies,
+              .buffer = guarded(bytes, copies),
+              .first = host_memory(operand.bytes())};
   if (operand.is_read()) {
     fill_operand(operand, mode_, seed, value.first.data());
     round(operand, layout_of(plain_ == nullptr ? *op_ : plain_->inner(), operand.name),
@@ -218,11 +242,24 @@ void OpCase::round(const Operand& operand, const Layout& layout,
   converter_.to_host(operand, layout, form.data(), host.data());
 }
 
-Buffer OpCase::guarded(std::size_t bytes) {
-  Buffer buffer(device_, bytes + 2 * kGuardBytes);
+// To all copies of an operand what its first one holds.
+void OpCase::fill_copies(Value& value) {
+  if (value.copies == 1) return;
+  std::vector<std::byte> held = host_memory(value.bytes);
+  device_.download(held.data(), value.data(), held.size());
+  for (std::size_t copy = 1; copy < value.copies; ++copy) {
+    device_.upload(value.data(copy), held.data(), held.size());
+  }
+}
+
+Buffer OpCase::guarded(std::size_t bytes, std::size_t copies) {
+  const std::size_t stride = copy_stride(bytes);
+  Buffer buffer(device_, copies * stride);
   const std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord, kGuardWord);
-  device_.upload(buffer.data(), guard.data(), kGuardBytes);
-  device_.upload(buffer.at(kGuardBytes + bytes), guard.data(), kGuardBytes);
+  for (std::size_t copy = 0; copy < copies; ++copy) {
+    device_.upload(buffer.at(copy * stride), guard.data(), kGuardBytes);
+    device_.upload(buffer.at(copy * stride + kGuardBytes + bytes), guard.data(), kGuardBytes);
+  }
   return buffer;
 }
 
@@ -241,10 +278,11 @@ void OpCase::poison(Value& value) {
   converter_.to_device(value.operand, value.layout, host.data(), value.data());
 }
 
-std::vector<Tensor> OpCase::bind(Pass pass) const {
+std::vector<Tensor> OpCase::bind(Pass pass, std::size_t copy) const {
   std::vector<Tensor> tensors;
   for (const Operand& operand : problem_->operands(pass)) {
-    tensors.push_back({values_.find(operand.name)->second.data(), operand.shape, operand.type});
+    const Value& value = values_.find(operand.name)->second;
+    tensors.push_back({value.data(copy), operand.shape, operand.type});
   }
   return tensors;
 }
@@ -253,10 +291,12 @@ void OpCase::reset() {
   device_.synchronize();
   for (const Operand& operand : list_) {
     Value& value = values_.find(operand.name)->second;
+    if (!operand.is_written()) continue;
     if (operand.role == Role::kOutput) poison(value);
     if (operand.role == Role::kInOut) {
       converter_.to_device(operand, value.layout, value.first.data(), value.data());
     }
+    fill_copies(value);
   }
   device_.synchronize();
 }
@@ -268,22 +308,30 @@ std::string OpCase::where() const {
 
 std::optional<std::string> OpCase::broken_guard() const {
   std::vector<std::uint32_t> guard(kGuardBytes / sizeof kGuardWord);
-  const auto broken = [&](const Buffer& buffer,
+  // `data` is what `bytes` between guards hold.
+  const auto broken = [&](const void* data, std::size_t bytes,
                           const std::string& what) -> std::optional<std::string> {
-    if (buffer.data() == nullptr) return std::nullopt;
-    for (const std::size_t offset : {std::size_t{0}, buffer.bytes() - kGuardBytes}) {
-      device_.download(guard.data(), buffer.at(offset), kGuardBytes);
+    const auto* begin = static_cast<const std::byte*>(data);
+    for (const std::byte* at : {begin - kGuardBytes, begin + bytes}) {
+      device_.download(guard.data(), at, kGuardBytes);
       if (std::ranges::all_of(guard, [](std::uint32_t word) { return word == kGuardWord; }))
         continue;
-      return where() + " wrote " + (offset == 0 ? "before" : "behind") + " " + what;
+      return where() + " wrote " + (at < begin ? "before" : "behind") + " " + what;
     }
     return std::nullopt;
   };
   for (const auto& [name, value] : values_) {
-    if (auto message = broken(value.buffer, "the operand " + name)) return message;
+    if (auto message = broken(value.data(used_), value.bytes, "the operand " + name)) {
+      return message;
+    }
   }
-  if (auto message = broken(state_, "its state")) return message;
-  return broken(scratch_, "its scratch");
+  if (state_.data() != nullptr) {
+    if (auto message = broken(state_.at(kGuardBytes), op_->state_bytes(), "its state")) {
+      return message;
+    }
+  }
+  if (scratch_.data() == nullptr) return std::nullopt;
+  return broken(scratch_.at(kGuardBytes), op_->scratch_bytes(), "its scratch");
 }
 
 // Only where the layout keeps every bit.
@@ -292,7 +340,7 @@ std::optional<std::string> OpCase::changed_input() const {
     const Value& value = values_.find(operand.name)->second;
     if (operand.is_written() || !value.layout.canonical()) continue;
     std::vector<std::byte> now = host_memory(operand.bytes());
-    device_.download(now.data(), value.data(), now.size());
+    device_.download(now.data(), value.data(used_), now.size());
     if (now != value.first) return where() + " changed its input " + std::string(operand.name);
   }
   return std::nullopt;
@@ -331,7 +379,7 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
     if (!operand.is_written()) continue;
     const Value& value = values_.find(operand.name)->second;
     std::vector<std::byte> got = host_memory(operand.bytes());
-    converter_.to_host(operand, value.layout, value.data(), got.data());
+    converter_.to_host(operand, value.layout, value.data(used_), got.data());
     const std::vector<std::int64_t> indices = chosen(operand.elements(), samples);
     std::vector<double> want(indices.size());
     double largest = 0;
@@ -363,11 +411,5 @@ std::optional<std::string> OpCase::compare(const OpTable& reference, std::option
 bool OpCase::includes_reorder() const { return plain_ != nullptr && plain_->reorders(pass_); }
 
 double OpCase::executed_flops() const { return trainbench::executed_flops(*op_, *problem_, pass_); }
-
-double OpCase::working_set() const {
-  double bytes = 0;
-  for (const Operand& operand : list_) bytes += static_cast<double>(operand.bytes());
-  return std::min(bytes, problem_->work(pass_).bytes);
-}
 
 }  // namespace trainbench

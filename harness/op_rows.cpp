@@ -64,6 +64,7 @@ void run_op_row(benchmark::State& state, Session& session, const OpRow& row,
     state.counters["examples_per_second"] = static_cast<double>(row.batch) / seconds;
   state.counters["setup_ms"] = 1e3 * prepared.setup_seconds;
   std::string label = "impl=" + op_case.op().implementation(row.pass) + reorder_label(op_case);
+  if (op_case.copies() > 1) label += ";copies=" + std::to_string(op_case.copies());
   const std::string device_label = session.device(backend).label();
   if (!device_label.empty()) label += ";" + device_label;
   if (backend.on_host()) {

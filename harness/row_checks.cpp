@@ -146,19 +146,20 @@ void check_op(Session& session, const OpSuite& suite, const Backend& backend, Pr
 
 void check_case(Session& session, OpCase& op_case) { check_case(session, op_case, kSamples); }
 
-std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
+std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch, std::int64_t samples) {
   constexpr std::int64_t kGatheredBatches = 20;
-  std::vector<StepOp> ops = {{"gather",
-                              make_problem<Gather>({.batch = batch,
-                                                    .count = kGatheredBatches * batch,
-                                                    .features = spec.sample.elements(),
-                                                    .classes = spec.classes()}),
-                              {Pass::kForward}}};
-  const std::vector<Shape> samples = spec.activations();
+  std::vector<StepOp> ops = {
+      {"gather",
+       make_problem<Gather>({.batch = batch,
+                             .count = samples > 0 ? samples : kGatheredBatches * batch,
+                             .features = spec.sample.elements(),
+                             .classes = spec.classes()}),
+       {Pass::kForward}}};
+  const std::vector<Shape> shapes = spec.activations();
   bool parameters_below = false;
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     if (!spec.layers[i].has_op()) continue;
-    StepOp op{spec.layers[i].name, spec.layers[i].problem(batch, samples[i], kRowSeed), {}};
+    StepOp op{spec.layers[i].name, spec.layers[i].problem(batch, shapes[i], kRowSeed), {}};
     for (const Pass pass : op.problem->passes()) {
       if (pass != Pass::kBackwardData || parameters_below) op.passes.push_back(pass);
     }
@@ -174,6 +175,18 @@ std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch) {
                  make_problem<Adam>({.elements = spec.parameters(), .hyper = spec.adam}),
                  {Pass::kUpdate}});
   return ops;
+}
+
+double step_footprint(const std::vector<StepOp>& ops) {
+  double bytes = 0;
+  for (const StepOp& op : ops) {
+    for (const Pass pass : op.passes) {
+      for (const Operand& operand : op.problem->operands(pass)) {
+        if (operand.is_written()) bytes += static_cast<double>(operand.bytes());
+      }
+    }
+  }
+  return bytes;
 }
 
 CaseOptions options_in_model(Session& session, const ModelSpec& spec, std::int64_t full_batch,

@@ -40,7 +40,12 @@ struct StepOp {
   std::shared_ptr<const OpProblem> problem;
   std::vector<Pass> passes;
 };
-std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch);
+// The batch is gathered from `samples` samples; 0: from some batches of them.
+std::vector<StepOp> step_ops(const ModelSpec& spec, std::int64_t batch, std::int64_t samples = 0);
+
+// Bytes that a step of these ops writes: activations, gradients, parameters, moments. Apart from
+// the samples it takes, it reads nothing else.
+double step_footprint(const std::vector<StepOp>& ops);
 
 // How a program for batches of `full_batch` creates an op of its steps of `batch` samples: the
 // forms that operands come in, and whether its input needs a gradient.

@@ -88,6 +88,21 @@ TEST_P(Conformance, IsAsDefined) {
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::ValuesIn(all_cases()),
                          [](const auto& tested) { return tested.param.name(); });
 
+// As in rows with `cache:cold`: the two calls that are checked take one copy of the operands each.
+TEST(ColdOperands, AreComputedAsDefined) {
+  std::size_t most_copies = 0;
+  for (const Case& c : all_cases()) {
+    const auto device = c.backend->open_device({.threads = 2});
+    OpCase op_case(c.backend->ops(), *device, c.problem, c.pass,
+                   {.precision = c.precision, .footprint = 1e4});
+    const auto wrong = op_case.check(test::find_backend("reference").ops());
+    EXPECT_FALSE(wrong.has_value()) << op_case.copies() << " copies: " << *wrong;
+    EXPECT_GE(op_case.working_set(), 1e4) << c.name();
+    most_copies = std::max(most_copies, op_case.copies());
+  }
+  EXPECT_GT(most_copies, 10);
+}
+
 // As a user's own images would come: the backend's reorders run around the op.
 TEST(PlainImages, AreComputedAsDefined) {
   std::map<std::string, int> reordered;

@@ -273,6 +273,49 @@ TEST(Cases, TellBeforeEachRun) {
   EXPECT_EQ(op.told() - before, 3);
 }
 
+// Keeps the operands of its first call for all others.
+class RememberingOp final : public OpObject {
+ public:
+  explicit RememberingOp(std::unique_ptr<OpObject> inner) : inner_(std::move(inner)) {}
+  std::string implementation(Pass) const override { return "remembering"; }
+  void run(Pass pass, std::span<const Tensor> operands) override {
+    if (first_.empty()) first_.assign(operands.begin(), operands.end());
+    inner_->run(pass, first_);
+  }
+
+ private:
+  std::unique_ptr<OpObject> inner_;
+  std::vector<Tensor> first_;
+};
+
+// Or a row with `cache:cold` would time operands in the caches.
+TEST(Cases, CopiesAreReallyUsed) {
+  OpTable ops;
+  ops.add<Relu>([](const OpContext& context, const Relu::Problem& p) -> std::unique_ptr<OpObject> {
+    const OpTable reference = test::find_backend("reference").ops();
+    return std::make_unique<RememberingOp>(reference.find<Relu>()->create(context, &p));
+  });
+  HostDevice device(1);
+  const OpTable reference = test::find_backend("reference").ops();
+  const auto problem = make_problem<Relu>({.elements = 100});  // 800 B a call.
+  OpCase one(ops, device, problem, Pass::kForward);
+  EXPECT_EQ(one.copies(), 1);
+  EXPECT_EQ(one.check(reference), std::nullopt);
+  OpCase many(ops, device, problem, Pass::kForward, {.footprint = 2500});
+  EXPECT_EQ(many.copies(), 4);
+  EXPECT_THAT(many.check(reference).value_or("passed"), HasSubstr("y[0] is nan"));
+}
+
+// A data set is not copied, nor is the place in it.
+TEST(Cases, CopiesShareADataSet) {
+  const Backend& reference = test::find_backend("reference");
+  const auto device = reference.open_device({});
+  const auto problem = make_problem<Gather>({.batch = 2, .count = 100, .features = 10});
+  OpCase op_case(reference.ops(), *device, problem, Pass::kForward, {.footprint = 1000});
+  EXPECT_EQ(op_case.copies(), 10);  // Of 5 B per element taken.
+  EXPECT_EQ(op_case.check(reference.ops()), std::nullopt);
+}
+
 TEST(Naming, KeepsTheKindOfAnError) {
   const auto named = [](const auto& error) { naming("conv3", [&] { throw error; }); };
   const auto expect = [&]<class Error>(const Error& error) {
