@@ -45,7 +45,8 @@ void require_unbound_threads() {
 namespace {
 
 // A runtime that cannot start a thread ends the process; this throws OutOfMemory, when the system
-// starts no so many threads or leaves less than twice the memory of their stacks.
+// starts no so many threads or leaves no room for their stacks and heaps, either of which may come
+// first.
 void require_room(int threads) {
   { const SpinTeam trial(threads); }
   pthread_attr_t attributes;
@@ -53,11 +54,12 @@ void require_room(int threads) {
   pthread_attr_init(&attributes);
   pthread_attr_getstacksize(&attributes, &stack);
   pthread_attr_destroy(&attributes);
-  const std::size_t bytes = 2 * static_cast<std::size_t>(threads) * stack;
+  constexpr std::size_t kHeap = std::size_t{64} << 20;  // What glibc reserves for a thread's.
+  const std::size_t bytes = static_cast<std::size_t>(threads) * (stack + kHeap);
   void* trial = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (trial == MAP_FAILED) {
-    throw OutOfMemory("the stacks of " + std::to_string(threads) + " OpenMP threads need " +
-                      std::to_string(bytes) +
+    throw OutOfMemory("the stacks and heaps of " + std::to_string(threads) +
+                      " OpenMP threads need " + std::to_string(bytes) +
                       " bytes of address space, more than the limit leaves (ulimit -v); try fewer "
                       "--threads");
   }
