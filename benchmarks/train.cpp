@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "data/model_file.hpp"
 #include "data/models.hpp"
 #include "data/reference_results.hpp"
 #include "harness/context.hpp"
@@ -38,7 +39,8 @@ struct TrainFlags {
   TrainerOptions trainer;
   std::optional<std::int64_t> batch, width, depth;
   std::string data_dir, json, precision = "fp32";
-  std::string probe;  // Hidden: answer a parent's probe of this backend.
+  std::string load, save;  // Files with the state to start from, and for the one reached.
+  std::string probe;       // Hidden: answer a parent's probe of this backend.
   double probe_seconds = 30;
   int threads = default_threads();
 
@@ -63,6 +65,7 @@ struct Run {
   TrainingResult result;
   double peak_flops = 0;  // FMA peak of the host, per second; 0 for another device.
 
+  bool trained() const { return !result.epochs.empty(); }
   double first_seconds() const { return result.epochs.front().seconds; }
   // Mean of the epochs after the first, which may still pay for set-up; of that one if it is alone.
   double steady_seconds() const {
@@ -252,7 +255,7 @@ nlohmann::ordered_json to_json(const Run& run, std::int64_t samples, const Train
                                      {"evaluate_seconds", run.result.evaluate_seconds},
                                      {"total_seconds", run.result.total_seconds},
                                      {"predicted", run.result.predicted}};
-  if (run.result.epochs.empty()) return document;
+  if (!run.trained()) return document;
   document["first_epoch_seconds"] = run.first_seconds();
   document["steady_epoch_seconds"] = run.steady_seconds();
   if (run.peak_flops > 0) {
@@ -311,6 +314,27 @@ void print_data(const TrainTest& data, std::int64_t validate) {
   }
 }
 
+void write_state(const ResultFile& file, const ModelSpec& spec, const ModelState& state,
+                 bool complete) {
+  if (state.parameters.empty()) return;  // Nothing was reached.
+  const std::string bytes = tensor_file_bytes(state_to_tensors(spec, state));
+  if (complete) {
+    file.finish(bytes);
+  } else {
+    file.save(bytes);
+  }
+}
+
+ModelState load_state(const std::string& path, const ModelSpec& spec) {
+  const TensorFile file = read_tensor_file(path);
+  try {
+    return state_from_tensors(spec, file);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path + ": " + error.what() +
+                             "; --model, --width and --depth say which model it is for");
+  }
+}
+
 // What can be known before the first backend trains.
 void check_flags(const TrainFlags& flags, const Session& session, const TrainTest& data) {
   const Precision precision = flags.trainer.precision;
@@ -326,6 +350,10 @@ void check_flags(const TrainFlags& flags, const Session& session, const TrainTes
           "a batch of " + std::to_string(flags.trainer.batch) + " is more than the " +
               std::to_string(data.train.count()) + " pictures of " + data.train.name +
               "; try a smaller --batch");
+  require(flags.save.empty() || flags.backends.size() == 1,
+          "--save keeps the state of one backend; name one --backend");
+  require(flags.trainer.epochs > 0 || flags.trainer.initial,
+          "--epochs=0 only evaluates; --load says what");
   if (flags.threads > default_threads()) {
     std::cerr << "warning: --threads=" << flags.threads << " on " << default_threads()
               << " CPUs that this process may use\n";
@@ -364,10 +392,13 @@ void train_backend(const TrainFlags& flags, const ModelSpec& spec, const TrainTe
 
 // The exit status: 0 all went well; 1 an error; 2 out of memory; 130 stopped by the user. What was
 // reached is kept.
-int train(const TrainFlags& flags) {
+int train(TrainFlags flags) {
   std::optional<ResultFile> file;  // That it cannot be written should be known before training.
   if (!flags.json.empty()) file.emplace(flags.json);
+  std::optional<ResultFile> state_file;
+  if (!flags.save.empty()) state_file.emplace(flags.save);
   const ModelSpec spec = flags.point().spec();
+  if (!flags.load.empty()) flags.trainer.initial = load_state(flags.load, spec);
   const TrainTest data = load_for_model(spec, flags.data_dir);
   print_data(data, flags.trainer.validate);
   print_summary(spec);
@@ -377,6 +408,7 @@ int train(const TrainFlags& flags) {
   // What was reached so far is in FILE.partial after each epoch.
   const auto save = [&](bool complete) {
     if (file) write_json(*file, session, flags, data, runs, complete);
+    if (state_file) write_state(*state_file, spec, runs.back().result.state, complete);
   };
   std::string failure;
   int status = 0;
@@ -399,7 +431,7 @@ int train(const TrainFlags& flags) {
     }
     if (status != 0) break;
   }
-  if (status == 0) {
+  if (status == 0 && runs.front().trained()) {
     if (runs.size() > 1) print_comparison(runs);
     print_ladder(flags, runs);
   }
@@ -427,8 +459,8 @@ void add_flags(CLI::App& app, TrainFlags& flags, std::string& backends) {
   app.add_option("--precision", flags.precision, "Arithmetic: fp32, tf32 or bf16")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str();
-  app.add_option("--epochs", flags.trainer.epochs, "Epochs")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
+  app.add_option("--epochs", flags.trainer.epochs, "Epochs; 0, with --load, only evaluates")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}))
       ->capture_default_str();
   app.add_option("--batch", flags.batch, "Batch size; default: that of the published script");
   app.add_option("--width", flags.width, "Channels of the first layer, or units of a hidden layer");
@@ -445,6 +477,12 @@ void add_flags(CLI::App& app, TrainFlags& flags, std::string& backends) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--json", flags.json, "Also write the results to this file");
+  app.add_option("--load", flags.load,
+                 "Start from the state in this file, or from a framework's weights that "
+                 "tools/export_weights brought into its form");
+  app.add_option("--save", flags.save,
+                 "Keep the state that is reached in this file (safetensors); tools/export_weights "
+                 "brings it to PyTorch and Keras");
   app.add_option("--probe", flags.probe)->group("");
   app.add_option("--probe_seconds", flags.probe_seconds)->group("");
 }

@@ -67,7 +67,8 @@ void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
       make_program(backend, device, spec,
                    {.batch = options.batch, .precision = options.precision, .seed = options.seed});
   program->load(training);
-  program->import_state(initial_state(spec, options.seed));
+  result.state = options.initial ? *options.initial : initial_state(spec, options.seed);
+  program->import_state(result.state);
   result.setup_seconds = seconds_since(begin);
   if (events.set_up) events.set_up();
   const auto after_set_up = Clock::now();
@@ -80,6 +81,7 @@ void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
     EpochResult done = train_epoch(*program, order, options.batch, events);
     if (validate > 0) done.validation = evaluate(*program, test, validate, nullptr);
     done.not_learning = is_guessing(done.training.loss, spec.classes());
+    result.state = program->export_state();
     result.epochs.push_back(done);
     if (events.epoch_done) events.epoch_done(epoch, done);
   }

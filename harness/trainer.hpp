@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/dataset.hpp"
 #include "harness/step_sums.hpp"
 #include "kernels/core/backend.hpp"
+#include "kernels/core/program.hpp"
 #include "kernels/ops/model_spec.hpp"
 
 namespace trainbench {
@@ -18,6 +20,7 @@ struct TrainerOptions {
   std::int64_t validate = 1000;  // First test images, after each epoch; 0: none.
   std::uint32_t seed = 1;        // Of weights, orders and dropout masks.
   Precision precision = Precision::kFp32;
+  std::optional<ModelState> initial = {};  // To start from instead of the seed's weights.
 };
 
 struct EpochResult {
@@ -35,6 +38,7 @@ struct TrainingResult {
   double evaluate_seconds = 0;
   double total_seconds = 0;
   std::vector<std::int32_t> predicted;  // Class of every test image.
+  ModelState state;                     // After the last complete epoch.
   std::string label;                    // How the program computes.
   double executed_flops = 0;            // Of one full-batch step.
 };
@@ -48,9 +52,9 @@ struct TrainerEvents {
   std::function<void(std::int64_t epoch, const EpochResult&)> epoch_done;
 };
 
-// Trains a model for some epochs on one device, reshuffling for each, and evaluates it on all test
-// images. Throws Interrupted when the user asks to stop, and std::runtime_error when the loss is no
-// longer finite. `result` holds what was reached, also then.
+// Trains a model for some epochs, or none, on one device, reshuffling for each, and evaluates it on
+// all test images. Throws Interrupted when the user asks to stop, and std::runtime_error when the
+// loss is no longer finite. `result` holds what was reached, also then.
 void train_model(const Backend& backend, Device& device, const ModelSpec& spec,
                  const TrainTest& data, const TrainerOptions& options, const TrainerEvents& events,
                  TrainingResult& result);

@@ -71,6 +71,26 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(losses[0], losses[1])
         self.assertNotEqual(losses[0], losses[2])
 
+    def test_a_saved_state_predicts_the_same_and_goes_on(self):
+        state, more = self.folder / "state.safetensors", self.folder / "more.safetensors"
+        done = train(*SMALL, "--save", str(state), "--json", str(self.json))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trained = json.loads(self.json.read_text())["runs"][0]
+        done = train(*SMALL[:-1], "0", "--load", str(state), "--json", str(self.json))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        loaded = json.loads(self.json.read_text())["runs"][0]
+        self.assertEqual(loaded["predicted"], trained["predicted"])
+        self.assertEqual(loaded["epochs"], [])
+        done = train(*SMALL, "--load", str(state), "--save", str(more), "--json", str(self.json))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        further = json.loads(self.json.read_text())["runs"][0]
+        self.assertLess(further["epochs"][0]["training"]["loss"], trained["epochs"][0]["training"]["loss"])
+        self.assertEqual(more.stat().st_size, state.stat().st_size)
+        self.assertNotEqual(more.read_bytes(), state.read_bytes())
+        done = train("--model", "mnist_mlp", "--width", "17", "--load", str(state))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("state.safetensors: dense1.w is F32 (784, 16)", done.stderr)
+
     def test_bad_input_is_named(self):
         cases = {
             ("--model", "resnet"): "resnet",
@@ -84,7 +104,11 @@ class TrainTest(unittest.TestCase):
             ("--batch", "70000", "--model", "mnist_mlp"): "a batch of 70000 is more than the 60000 pictures",
             ("--width", "0"): "width",
             ("--depth", "2"): "depth",
-            ("--epochs", "0"): "epochs",
+            ("--epochs", "-1"): "epochs",
+            ("--epochs", "0"): "--load",
+            ("--load", "/nowhere/state.safetensors"): "/nowhere/state.safetensors: there is no such file",
+            ("--save", "/nowhere/state.safetensors", *SMALL): "/nowhere",
+            ("--save", "state", "--backend", "openblas,openblas", *SMALL): "--save",
             ("--threads", "0"): "threads",
             ("--epoch", "1"): "--epoch",
             ("--data_dir", "/nowhere"): "/nowhere",
@@ -104,7 +128,8 @@ class TrainTest(unittest.TestCase):
 
     def test_interrupt_keeps_what_was_reached(self):
         self.json.write_text("old")
-        arguments = [TRAIN, *SMALL[:-1], "100000", "--json", self.json]
+        state = self.folder / "state.safetensors"
+        arguments = [TRAIN, *SMALL[:-1], "100000", "--json", self.json, "--save", state]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
             for line in child.stdout:
                 if line.startswith("60000/60000"):
@@ -117,6 +142,9 @@ class TrainTest(unittest.TestCase):
         partial = json.loads((self.folder / "run.json.partial").read_text())
         self.assertFalse(partial["complete"])
         self.assertGreaterEqual(len(partial["runs"][0]["epochs"]), 1)
+        self.assertFalse(state.exists())
+        state.with_suffix(".safetensors.partial").rename(state)
+        self.assertEqual(train(*SMALL[:-1], "0", "--load", str(state)).returncode, 0)
 
 
 if __name__ == "__main__":
