@@ -12,8 +12,8 @@ if(TARGET trainbench_onednn)
 endif()
 
 # These tests look at the test backends, too; all others see the product's registry.
-set(tests_of_all_backends conformance_test program_test trajectory_test
-    numeric_cases_test)
+set(tests_of_all_backends conformance_test golden_test numeric_cases_test program_test
+    trajectory_test)
 
 # The programs once more, over the registry with the test backends: bench_models_template.
 foreach(program bench_models bench_layers train)
