@@ -10,9 +10,12 @@ import sys
 import tempfile
 import unittest
 
+SOURCE = pathlib.Path(os.environ["TRAINBENCH_SOURCE"])
+sys.path.insert(0, str(SOURCE / "tools"))
+import debian_python
+debian_python.require("numpy")
 import numpy as np
 
-SOURCE = pathlib.Path(os.environ["TRAINBENCH_SOURCE"])
 TRAIN = pathlib.Path(os.environ["TRAINBENCH_BUILD"]) / "train"
 TOOL = SOURCE / "tools/export_weights"
 IMAGES = "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz"
