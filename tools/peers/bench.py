@@ -46,6 +46,7 @@ POINTS = (Point("mnist_mlp", 32, (("depth", 1), ("width", 128)), "smoke", "defau
           Point("mnist_mlp", 32, (("depth", 2), ("width", 1000)), "default", "default", "default"),
           Point("cifar10_cnn", 100, (("width", 32),), "default", "default", "full"))
 SHORT_EPOCH = 50  # Steps.
+WARM_UP_SECONDS = 5  # At most, but for the steps that are under way.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,10 +168,10 @@ def warm_up(trainer):
     while True:
         seconds, _ = timed(trainer, steps)
         current = seconds / steps
-        if abs(current - previous) <= 0.05 * current or time.perf_counter() - begin > 5:
+        if abs(current - previous) <= 0.05 * current or time.perf_counter() - begin > WARM_UP_SECONDS:
             return current
         previous = current
-        if seconds < 0.1:
+        if seconds < 0.1 and steps < 1e6:
             steps *= 2
 
 
