@@ -122,10 +122,12 @@ class Peer:
 
     @staticmethod
     def versions(threads):
+        import re
         import torch
-        capability = torch.backends.cpu.get_cpu_capability()
-        return {"pytorch": torch.__version__, "pytorch_isa": capability,
-                "pytorch_onednn": "yes" if torch.backends.mkldnn.is_available() else "no",
+        onednn = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
+        return {"pytorch": torch.__version__,
+                "pytorch_isa": torch.backends.cpu.get_cpu_capability(),
+                "pytorch_onednn": onednn.group(1) if onednn else "none",
                 "pytorch_threads": str(threads)}
 
     @staticmethod
