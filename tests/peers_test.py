@@ -178,6 +178,16 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("tools/peers/setup fake", errors)
 
+    def test_run_refuses_bad_input(self):
+        for arguments, named in ((["--filter=("], "no regular expression"), (["--rounds=0"], "--rounds"),
+                                 (["--out=/nowhere/x.json"], "/nowhere/x.json"),
+                                 (["--peers=none", "--backends="], "no peer 'none'"), (["--unknown"], "--unknown")):
+            done = subprocess.run([sys.executable, PEERS / "run", f"--build_dir={BUILD}", *arguments], capture_output=True, text=True,
+                                  check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(named, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
     def test_interleaving_alternates_and_pairs_rounds(self):
         program = self.folder / "program"
         program.write_text("#!/bin/sh\necho $0 $1 >> %s/log\nfor a; do case $a in --benchmark_out=*) "
