@@ -205,6 +205,12 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(samples["a"].times, [2.0, 2.0])
         self.assertEqual(interleave.ratio_interval(samples["b"], samples["a"]), (1.5, 1.5, 1.5))
 
+    def test_ratios_are_of_the_rounds_that_both_have(self):
+        once = interleave.Sample([20.0, 10.0], [0, 2])
+        always = interleave.Sample([10.0, 1.0, 10.0], [0, 1, 2])
+        self.assertEqual(interleave.ratio_interval(once, always), (1.0, 1.5, 2.0))
+        self.assertIsNone(interleave.ratio_interval(once, interleave.Sample([1.0], [1])))
+
     def test_inputs_are_the_suites(self):
         out = self.folder / "inputs.safetensors"
         done = subprocess.run([BUILD / "peer_inputs", "--model=mnist_mlp", "--width=16", f"--out={out}"],

@@ -24,6 +24,7 @@ class Sample:
     """What one row showed in all rounds."""
 
     times: list          # In `unit`, one per round in which it ran well.
+    rounds: list = dataclasses.field(default_factory=list)  # Numbers of those rounds.
     unit: str = ""
     label: str = ""
     errors: list = dataclasses.field(default_factory=list)
@@ -33,9 +34,12 @@ class Sample:
 
 
 def ratio_interval(numerator, denominator):
-    """(least, median, most) of the ratios of two samples, round by round."""
-    ratios = sorted(a / b for a, b in zip(numerator.times, denominator.times))
-    return ratios[0], statistics.median(ratios), ratios[-1]
+    """(least, median, most) of the ratios of two samples, of the rounds that both have; None for
+    samples without such a round."""
+    below = dict(zip(denominator.rounds, denominator.times))
+    ratios = sorted(time / below[number] for number, time in zip(numerator.rounds, numerator.times)
+                    if number in below)
+    return (ratios[0], statistics.median(ratios), ratios[-1]) if ratios else None
 
 
 def run_round(programs, folder, number, report):
@@ -75,6 +79,7 @@ def interleave(programs, rounds, report):
                             sample.errors.append(row["error_message"])
                             continue
                         sample.times.append(row["real_time"])
+                        sample.rounds.append(number)
                         sample.unit, sample.label = row["time_unit"], row.get("label", "")
         except KeyboardInterrupt:
             return samples, contexts, False
