@@ -235,26 +235,23 @@ class Results:
 
     def __init__(self, path, context):
         self.path = pathlib.Path(path) if path else None
+        self.partial = pathlib.Path(path + ".partial") if path else None
         self.document = {"context": context, "benchmarks": []}
         if self.path and not os.access(self.path.parent, os.W_OK):
             raise RuntimeError(f"cannot write {path}: is there such a folder?")
 
     def add(self, entries):
         self.document["benchmarks"] += entries
-        if self.path:
-            self.write(self.path.with_name(self.path.name + ".partial"))
+        if self.partial:
+            self.partial.write_text(self.text(), encoding="utf-8")
 
     def text(self):
         return json.dumps(self.document, indent=2, allow_nan=False) + "\n"
 
-    def write(self, path):
-        path.write_text(self.text(), encoding="utf-8")
-
     def finish(self):
+        self.add([])
         if self.path:
-            partial = self.path.with_name(self.path.name + ".partial")
-            self.write(partial)
-            os.replace(partial, self.path)
+            os.replace(self.partial, self.path)
 
 
 def show(entry, stream):
@@ -277,9 +274,10 @@ def run_here(peer, rows, options, results, stream):
                 inputs, key = Inputs(row.point, options), row.point
             start = time.perf_counter()
             trainer = peer.trainer(inputs, row.mode.word, row.precision, options.threads)
+            created = time.perf_counter() - start
             check(trainer, inputs, row.precision)
-            trainer.train(trainer.granularity)
-            entries = measure(row, trainer, inputs, options, time.perf_counter() - start)
+            first_steps, _ = timed(trainer, trainer.granularity)
+            entries = measure(row, trainer, inputs, options, created + first_steps)
             entries += aggregates(entries)
         except Exception as error:  # pylint: disable=broad-except  # Of any kind: the row's own.
             entries, well = [error_entry(row, error)], False
