@@ -95,6 +95,7 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
   const std::vector<StepOp> ops = step_ops(spec, batch);
   // Cold, samples come from anywhere in the data set.
   const std::vector<StepOp> cold_ops = step_ops(spec, batch, entry.samples);
+  const double footprint = step_footprint(ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const StepOp& op = ops[i];
     for (const Pass pass : op.passes) {
@@ -111,7 +112,7 @@ void add_layer_rows(const Session& session, const ModelEntry& entry, const Model
                              options};
                    add_with_plain(row, backend, precision, rows);
                    row.problem = cold_ops[i].problem;
-                   rows.push_back(make_op_row(cold(row, step_footprint(ops)), backend, precision));
+                   rows.push_back(make_op_row(cold(row, footprint), backend, precision));
                  });
     }
   }

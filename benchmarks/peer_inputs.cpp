@@ -11,6 +11,7 @@
 #include "harness/options.hpp"
 #include "harness/result_writer.hpp"
 #include "harness/row_checks.hpp"
+#include "harness/session.hpp"
 
 namespace trainbench {
 namespace {
@@ -21,46 +22,26 @@ NamedTensor number(const std::string& name, double value) {
   return make_tensor<double>(name, {1}, std::span<const double>(&value, 1));
 }
 
-// Mean loss of the first samples under the weights, without dropout.
-double reference_loss(const ModelSpec& spec, const ModelState& state, const DatasetView& data) {
-  for (const auto& backend : make_backends()) {
-    if (backend->name() != "reference") continue;
-    const auto device = backend->open_device({.threads = 1});
-    const auto program = make_program(*backend, *device, spec, {.batch = kCheckedSamples});
-    program->import_state(state);
-    return program->evaluate(data, 0, kCheckedSamples).loss_sum / kCheckedSamples;
-  }
-  throw std::logic_error("there is no reference backend");
-}
-
-double step_flops(const ModelSpec& spec, std::int64_t batch) {
-  double flops = 0;
-  for (const StepOp& op : step_ops(spec, batch)) {
-    for (const Pass pass : op.passes) flops += op.problem->work(pass).flops;
-  }
-  return flops;
-}
-
 TensorFile inputs(const ModelSpec& spec, std::int64_t batch, const TrainTest& data) {
   const ModelState state = initial_state(spec, kRowSeed);
   const DatasetView view = data.train.view();
-  TensorFile file = state_to_tensors(spec, state);
-  std::erase_if(file.tensors,
-                [](const NamedTensor& tensor) { return tensor.name.starts_with("adam."); });
-  file.metadata = {{"model", spec.name},
-                   {"data", data.train.name},
-                   {"checksum", data.train.checksum},
-                   {"source", data.train.source}};
+  Session session({}, make_backends());
+  const auto reference = make_program(session.reference(), session.device(session.reference()),
+                                      spec, {.batch = batch});
+  reference->import_state(state);
+  const double loss_sum = reference->evaluate(view, 0, kCheckedSamples).loss_sum;
   std::vector<std::uint32_t> order;
   epoch_order(view.count, kRowSeed, 0, order);
-  const Shape& s = spec.sample;
-  file.tensors.push_back(
-      make_tensor<std::uint8_t>("samples", {view.count, s[0], s[1], s[2]}, data.train.images));
-  file.tensors.push_back(make_tensor<std::uint8_t>("labels", {view.count}, data.train.labels));
+  TensorFile file = weights_to_tensors(spec, state);
+  file.metadata.insert({{"data", data.train.name},
+                        {"checksum", data.train.checksum},
+                        {"source", data.train.source}});
+  add_samples(view, file);
   file.tensors.push_back(make_tensor<std::uint32_t>("order", {view.count}, order));
   file.tensors.push_back(number("checked_samples", kCheckedSamples));
-  file.tensors.push_back(number("checked_loss", reference_loss(spec, state, view)));
-  file.tensors.push_back(number("step_flops", step_flops(spec, batch)));
+  // Mean loss of the first samples under the weights, without dropout.
+  file.tensors.push_back(number("checked_loss", loss_sum / kCheckedSamples));
+  file.tensors.push_back(number("step_flops", reference->effective_flops()));
   return file;
 }
 
@@ -74,14 +55,7 @@ int run(int argc, char** argv) {
   app.add_option("--batch", batch, "As of train");
   app.add_option("--data_dir", data_dir, "As of train");
   app.add_option("--out", out, "File to write")->required();
-  try {
-    app.parse(reversed_arguments(argc, argv));
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 1;
-  }
+  if (const auto status = parse_flags(app, argc, argv)) return *status;
   const ResultFile file(out);
   const ModelEntry& entry = find_model(model);
   ModelAxes changes;

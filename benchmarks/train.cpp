@@ -98,13 +98,11 @@ void print_summary(const ModelSpec& spec) {
             << format("%-29s%-26s%s", "Layer (type)", "Output Shape", "Param #") << "\n"
             << double_rule << "\n";
   const std::vector<Shape> shapes = spec.activations();
+  const std::vector<ModelParameter> list = spec.parameter_list();
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     std::int64_t parameters = 0;
-    if (spec.layers[i].has_op()) {
-      for (const Operand& operand :
-           spec.layers[i].problem(1, shapes[i], 0)->operands(Pass::kForward)) {
-        if (operand.role == Role::kParameter) parameters += operand.elements();
-      }
+    for (const ModelParameter& parameter : list) {
+      if (parameter.layer == i) parameters += parameter.shape.elements();
     }
     std::string shape = "(None";
     for (std::size_t axis = 0; axis < shapes[i + 1].rank(); ++axis) {
@@ -290,11 +288,7 @@ void write_json(const ResultFile& file, const Session& session, const TrainFlags
   for (const Run& run : runs) document["runs"].push_back(to_json(run, data.train.count(), flags));
   const std::string text =
       document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (complete) {
-    file.finish(text);
-  } else {
-    file.save(text);
-  }
+  file.write(text, complete);
 }
 
 void print_data(const TrainTest& data, std::int64_t validate) {
@@ -317,12 +311,7 @@ void print_data(const TrainTest& data, std::int64_t validate) {
 void write_state(const ResultFile& file, const ModelSpec& spec, const ModelState& state,
                  bool complete) {
   if (state.parameters.empty()) return;  // Nothing was reached.
-  const std::string bytes = tensor_file_bytes(state_to_tensors(spec, state));
-  if (complete) {
-    file.finish(bytes);
-  } else {
-    file.save(bytes);
-  }
+  file.write(tensor_file_bytes(state_to_tensors(spec, state)), complete);
 }
 
 ModelState load_state(const std::string& path, const ModelSpec& spec) {
@@ -494,14 +483,7 @@ int run_train(int argc, char** argv) {
   CLI::App app("Trains a published model and places this machine on the published ladder.",
                "train");
   add_flags(app, flags, backends);
-  try {
-    app.parse(reversed_arguments(argc, argv));
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 1;
-  }
+  if (const auto status = parse_flags(app, argc, argv)) return *status;
   if (!flags.probe.empty()) {
     answer_probe(Session(flags.options(), make_backends()).backend(flags.probe),
                  flags.probe_seconds);

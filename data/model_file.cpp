@@ -7,41 +7,18 @@ namespace {
 
 constexpr std::string_view kFirstMoment = "adam.m.", kSecondMoment = "adam.v.", kStep = "adam.step";
 
-struct Parameter {
-  std::string name;  // "conv1.w".
-  std::vector<std::int64_t> shape;
-  std::size_t offset = 0, elements = 0;  // Within ModelState's arrays.
-};
-
-std::vector<Parameter> parameters_of(const ModelSpec& spec) {
-  std::vector<Parameter> parameters;
-  const std::vector<Shape> shapes = spec.activations();
-  std::size_t offset = 0;
-  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
-    if (!spec.layers[i].has_op()) continue;
-    const auto problem = spec.layers[i].problem(1, shapes[i], 0);
-    for (const Operand& operand : problem->operands(Pass::kForward)) {
-      if (operand.role != Role::kParameter) continue;
-      Parameter parameter{.name = spec.layers[i].name + "." + std::string(operand.name),
-                          .shape = {},
-                          .offset = offset,
-                          .elements = static_cast<std::size_t>(operand.elements())};
-      for (std::size_t axis = 0; axis < operand.shape.rank(); ++axis) {
-        parameter.shape.push_back(operand.shape[axis]);
-      }
-      offset += parameter.elements;
-      parameters.push_back(std::move(parameter));
-    }
-  }
-  return parameters;
+std::vector<std::int64_t> extents(const Shape& shape) {
+  std::vector<std::int64_t> list;
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) list.push_back(shape[axis]);
+  return list;
 }
 
 // Copies the tensor to its place; throws when it is not what the model has there.
 void take(const ModelSpec& spec, const TensorFile& file, const std::string& name,
-          const Parameter& parameter, std::vector<float>& destination) {
+          const ModelParameter& parameter, std::vector<float>& destination) {
   const NamedTensor& tensor = file.at(name);
-  if (tensor.shape != parameter.shape || tensor.type != kTensorType<float>) {
-    const NamedTensor wanted{name, std::string(kTensorType<float>), parameter.shape, {}};
+  const NamedTensor wanted{name, std::string(kTensorType<float>), extents(parameter.shape), {}};
+  if (tensor.shape != wanted.shape || tensor.type != wanted.type) {
     throw std::runtime_error(name + " is " + tensor.describe() + ", but " + spec.name +
                              " of this size has " + wanted.describe());
   }
@@ -49,24 +26,43 @@ void take(const ModelSpec& spec, const TensorFile& file, const std::string& name
                     destination.begin() + static_cast<std::ptrdiff_t>(parameter.offset));
 }
 
+// Appends `values`, one per parameter of the model, each tensor's name behind `prefix`.
+void add_tensors(const ModelSpec& spec, std::string_view prefix, const std::vector<float>& values,
+                 TensorFile& file) {
+  for (const ModelParameter& p : spec.parameter_list()) {
+    file.tensors.push_back(make_tensor<float>(std::string(prefix) + p.name, extents(p.shape),
+                                              std::span(values).subspan(p.offset, p.elements())));
+  }
+}
+
 }  // namespace
 
-TensorFile state_to_tensors(const ModelSpec& spec, const ModelState& state) {
+TensorFile weights_to_tensors(const ModelSpec& spec, const ModelState& state) {
   TensorFile file;
-  file.metadata = {{"format", "trainbench state"}, {"model", spec.name}};
-  const std::vector<Parameter> parameters = parameters_of(spec);
-  const auto add = [&](std::string_view prefix, const std::vector<float>& values) {
-    for (const Parameter& p : parameters) {
-      file.tensors.push_back(make_tensor<float>(std::string(prefix) + p.name, p.shape,
-                                                std::span(values).subspan(p.offset, p.elements)));
-    }
-  };
-  add("", state.parameters);
-  add(kFirstMoment, state.first_moments);
-  add(kSecondMoment, state.second_moments);
+  file.metadata = {{"model", spec.name}};
+  add_tensors(spec, "", state.parameters, file);
+  return file;
+}
+
+TensorFile state_to_tensors(const ModelSpec& spec, const ModelState& state) {
+  TensorFile file = weights_to_tensors(spec, state);
+  file.metadata["format"] = "trainbench state";
+  add_tensors(spec, kFirstMoment, state.first_moments, file);
+  add_tensors(spec, kSecondMoment, state.second_moments, file);
   file.tensors.push_back(
       make_tensor<std::uint32_t>(std::string(kStep), {1}, std::span(&state.step, 1)));
   return file;
+}
+
+void add_samples(const DatasetView& data, TensorFile& file) {
+  std::vector<std::int64_t> shape = extents(data.sample);
+  shape.insert(shape.begin(), data.count);
+  const auto count = static_cast<std::size_t>(data.count);
+  const auto elements = static_cast<std::size_t>(data.sample.elements());
+  file.tensors.push_back(
+      make_tensor<std::uint8_t>("samples", shape, std::span(data.images, count * elements)));
+  file.tensors.push_back(
+      make_tensor<std::uint8_t>("labels", {data.count}, std::span(data.labels, count)));
 }
 
 ModelState state_from_tensors(const ModelSpec& spec, const TensorFile& file) {
@@ -78,7 +74,7 @@ ModelState state_from_tensors(const ModelSpec& spec, const TensorFile& file) {
   const bool has_adam = std::ranges::any_of(
       file.tensors, [](const NamedTensor& tensor) { return tensor.name.starts_with("adam."); });
   std::size_t used = 0;
-  for (const Parameter& parameter : parameters_of(spec)) {
+  for (const ModelParameter& parameter : spec.parameter_list()) {
     take(spec, file, parameter.name, parameter, state.parameters);
     ++used;
     if (!has_adam) continue;

@@ -175,23 +175,14 @@ ModelState initial_state(const ModelSpec& spec, std::uint32_t seed) {
   state.first_moments.resize(count);
   state.second_moments.resize(count);
 
-  const std::vector<Shape> shapes = spec.activations();
-  std::size_t offset = 0;
   std::uint32_t tensor = 0;
-  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
-    if (!spec.layers[i].has_op()) continue;
-    const auto problem = spec.layers[i].problem(1, shapes[i], 0);
-    for (const Operand& operand : problem->operands(Pass::kForward)) {
-      if (operand.role != Role::kParameter) continue;
-      const auto elements = static_cast<std::size_t>(operand.elements());
-      const std::span values(state.parameters.data() + offset, elements);
-      // Of rank 1 are biases, which stay zero.
-      if (operand.shape.rank() >= 2) {
-        fill_uniform(values, glorot_limit(operand.shape), seed, tensor);
-      }
-      offset += elements;
-      ++tensor;
+  for (const ModelParameter& parameter : spec.parameter_list()) {
+    const std::span values(state.parameters.data() + parameter.offset, parameter.elements());
+    // Of rank 1 are biases, which stay zero.
+    if (parameter.shape.rank() >= 2) {
+      fill_uniform(values, glorot_limit(parameter.shape), seed, tensor);
     }
+    ++tensor;
   }
   return state;
 }

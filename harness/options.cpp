@@ -222,6 +222,18 @@ std::vector<std::string> reversed_arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
+std::optional<int> parse_flags(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(reversed_arguments(argc, argv));
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return 1;
+  }
+  return std::nullopt;
+}
+
 CommandLine parse_command_line(int argc, const char* const* argv, const ProgramInfo& info) {
   CommandLine line;
   RawOptions raw;

@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace trainbench {
 
 struct ProgramInfo;
@@ -56,5 +60,9 @@ CommandLine parse_command_line(int argc, const char* const* argv, const ProgramI
 // A command line as CLI11 reads it, from the back. CLI11 takes the next argument as the value of
 // "--flag="; here an empty argument of its own says what is meant.
 std::vector<std::string> reversed_arguments(int argc, const char* const* argv);
+
+// Parses the flags of a program that has no rows. Returns the exit status when nothing is left to
+// do: after --help, or after an error, which is printed.
+std::optional<int> parse_flags(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace trainbench

@@ -55,6 +55,7 @@ class ResultFile {
 
   void save(std::string_view text) const;
   void finish(std::string_view text) const;
+  void write(std::string_view text, bool complete) const { complete ? finish(text) : save(text); }
   const std::filesystem::path& partial() const { return partial_; }
   bool direct() const { return direct_; }
 

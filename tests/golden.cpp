@@ -26,10 +26,7 @@ NamedTensor kept_elements(const Setting& setting, const LayerSpec& layer, std::i
 
 TensorFile inputs(const Setting& setting) {
   const ModelSpec& spec = setting.spec;
-  TensorFile file = state_to_tensors(spec, initial_state(spec, kSeed));
-  std::erase_if(file.tensors,
-                [](const NamedTensor& tensor) { return tensor.name.starts_with("adam."); });
-  file.metadata = {{"model", spec.name}};
+  TensorFile file = weights_to_tensors(spec, initial_state(spec, kSeed));
   const std::vector<Shape> shapes = spec.activations();
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerSpec& layer = spec.layers[i];
@@ -40,13 +37,7 @@ TensorFile inputs(const Setting& setting) {
         make_tensor<double>(layer.name + ".rate", {1}, std::span(&config->rate, 1)));
   }
   const Dataset data = samples(setting);
-  const DatasetView view = data.view();
-  const Shape& s = spec.sample;
-  file.tensors.push_back(make_tensor<std::uint8_t>(
-      "samples", {view.count, s[0], s[1], s[2]},
-      std::span(view.images, static_cast<std::size_t>(view.count * s.elements()))));
-  file.tensors.push_back(make_tensor<std::uint8_t>(
-      "labels", {view.count}, std::span(view.labels, static_cast<std::size_t>(view.count))));
+  add_samples(data.view(), file);
   return file;
 }
 

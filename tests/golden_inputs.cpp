@@ -1,6 +1,6 @@
 // Writes the inputs of the golden files, as the suite's own generator defines them: for each
-// setting FOLDER/<setting>.safetensors with samples, weights and dropout masks. tools/golden/make
-// adds what PyTorch computes from them.
+// setting FOLDER/<setting>.safetensors with samples, weights and dropout masks.
+// tools/golden/with_pytorch.py adds what PyTorch computes from them.
 
 #include <iostream>
 

@@ -18,15 +18,24 @@ std::vector<Shape> ModelSpec::activations() const {
 
 std::int64_t ModelSpec::classes() const { return activations().back().elements(); }
 
-std::int64_t ModelSpec::parameters() const {
+std::vector<ModelParameter> ModelSpec::parameter_list() const {
   const std::vector<Shape> shapes = activations();
-  std::int64_t count = 0;
+  std::vector<ModelParameter> list;
+  std::size_t offset = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!layers[i].has_op()) continue;
     for (const Operand& operand : layers[i].problem(1, shapes[i], 0)->operands(Pass::kForward)) {
-      if (operand.role == Role::kParameter) count += operand.elements();
+      if (operand.role != Role::kParameter) continue;
+      list.push_back({i, layers[i].name + "." + std::string(operand.name), operand.shape, offset});
+      offset += list.back().elements();
     }
   }
+  return list;
+}
+
+std::int64_t ModelSpec::parameters() const {
+  std::int64_t count = 0;
+  for (const ModelParameter& parameter : parameter_list()) count += parameter.shape.elements();
   return count;
 }
 

@@ -29,6 +29,16 @@ struct LayerSpec {
   }
 };
 
+// A parameter of a model, and its place in the arrays of a ModelState.
+struct ModelParameter {
+  std::size_t layer = 0;  // Index of its layer.
+  std::string name;       // Under its layer's name: "conv1.w".
+  Shape shape;
+  std::size_t offset = 0;
+
+  std::size_t elements() const { return static_cast<std::size_t>(shape.elements()); }
+};
+
 // A network with its loss and optimizer: softmax cross-entropy on integer labels over the last
 // layer's outputs, and Adam over all parameters.
 struct ModelSpec {
@@ -39,6 +49,8 @@ struct ModelSpec {
 
   std::int64_t classes() const;  // Outputs of the last layer.
   std::int64_t parameters() const;
+  // In the order of ModelState: by layer, each layer's in the order of its forward pass.
+  std::vector<ModelParameter> parameter_list() const;
   // Shapes of the samples between the layers: front is `sample`, back the last output.
   std::vector<Shape> activations() const;
 };
