@@ -47,8 +47,8 @@ class FakeTrainer:
         return 0.25
 
 
-class FakePeer:
-    name = script = "fake"
+class FakePeer(bench.Peer):
+    script = "fake"
     title = "Fake"
     precisions = ("fp32",)
     made = []
@@ -60,6 +60,10 @@ class FakePeer:
     @staticmethod
     def versions(threads):
         return {"fake": "1.0", "fake_threads": str(threads)}
+
+    @staticmethod
+    def instructions():
+        return {"convolves with": "nothing"}
 
     @classmethod
     def trainer(cls, *_):
@@ -87,7 +91,7 @@ class PeersTest(unittest.TestCase):
                 mock.patch.object(bench, "Inputs", fake_inputs), \
                 contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
             try:
-                bench.main(FakePeer)
+                bench.main(FakePeer())
             except SystemExit as end:
                 code = end.code
         if isinstance(code, str):
@@ -109,6 +113,30 @@ class PeersTest(unittest.TestCase):
                                   capture_output=True, text=True, check=True)
             for name in done.stdout.split():
                 self.assertRegex(name, rf"^(step|epoch)/\w+/train/{peer}/(fp32|bf16)/batch:\d+/.*real_time$")
+
+    def test_rows_of_a_gpu_have_its_name_and_tf32(self):
+        for peer in ("pytorch", "keras", "jax"):
+            def rows(device):
+                done = subprocess.run([sys.executable, PEERS / f"{peer}.py", "--benchmark_list_tests",
+                                       "--tier=full", f"--device={device}"],
+                                      capture_output=True, text=True, check=True)
+                return done.stdout.split()
+            gpu = {name.replace(f"/{peer}_cuda/", f"/{peer}/") for name in rows("cuda")}
+            self.assertFalse(any("_cuda/" in name for name in rows("cpu")))
+            self.assertLessEqual({name for name in rows("cpu") if "/fp32/" in name and "mode:" not in name}, gpu)
+            self.assertEqual({name.split("/")[4] for name in gpu}, {"fp32", "tf32", "bf16"})
+            self.assertTrue(any("mode:" in name for name in gpu if "/tf32/" in name))
+
+    def test_available_names_what_it_runs_on(self):
+        status, output, _ = self.run_fake("--available", "--threads=1")
+        self.assertEqual((status, output), (0, "fake 1.0, fake_threads 1, convolves with nothing\n"))
+
+    def test_onednn_tells_its_instructions_and_kernels(self):
+        lines = "onednn_verbose,v1,info,cpu,isa:Some AVX\nonednn_verbose,v1,primitive,exec,cpu,convolution,jit:x,rest"
+        self.assertEqual(bench.onednn_convolution(f"print({lines!r})"),
+                         {"oneDNN's instructions": "Some AVX", "convolves with": "oneDNN's jit:x"})
+        self.assertEqual(bench.onednn_convolution("import os; print(os.environ['A'])", (("A", "1"),)),
+                         {"oneDNN's instructions": "none", "convolves with": "no kernel of oneDNN"})
 
     def test_filters_search_and_negate(self):
         def rows(*arguments):
@@ -181,7 +209,8 @@ class PeersTest(unittest.TestCase):
     def test_run_refuses_bad_input(self):
         for arguments, named in ((["--filter=("], "no regular expression"), (["--rounds=0"], "--rounds"),
                                  (["--out=/nowhere/x.json"], "/nowhere/x.json"),
-                                 (["--peers=none", "--backends="], "no peer 'none'"), (["--unknown"], "--unknown")):
+                                 (["--peers=none", "--backends="], "no peer 'none'"),
+                                 (["--peers=none_cuda", "--backends="], "no peer 'none_cuda'"), (["--unknown"], "--unknown")):
             done = subprocess.run([sys.executable, PEERS / "run", f"--build_dir={BUILD}", *arguments], capture_output=True, text=True,
                                   check=False)
             self.assertNotEqual(done.returncode, 0)

@@ -73,6 +73,29 @@ class Row:
         return "/real_time" if self.family == "step" else "/iterations:1/real_time"
 
 
+class Peer:
+    """A framework on a device. A subclass has `script`, `title`, modes(model, precision), versions(threads)
+    and trainer(inputs, mode, precision, threads)."""
+
+    device = "cpu"
+
+    @property
+    def name(self):
+        """Of its rows: pytorch, pytorch_cuda."""
+        return self.script if self.device == "cpu" else f"{self.script}_{self.device}"
+
+    @property
+    def precisions(self):
+        if self.device == "cuda":
+            return ("fp32", "tf32", "bf16")
+        # Without such instructions, bf16 convolutions take seconds.
+        return ("fp32", "bf16") if cpu_has("avx512_bf16", "amx_bf16") else ("fp32",)
+
+    def absent(self):
+        return RuntimeError(f"{self.title} finds no GPU; tools/peers/setup {self.script} on a machine where "
+                            "nvidia-smi finds one installs what it needs")
+
+
 class Inputs:
     """What the suite trains the model on, from build/peer_inputs: `samples` (count, height, width,
     channels) and `labels` of bytes, `order`, and `weights`, name -> array in the suite's form."""
@@ -148,7 +171,7 @@ def selected(peer, options):
 def check(trainer, inputs, precision):
     """Whether the framework computes the suite's model: its loss under the same weights."""
     got = trainer.evaluate(int(inputs.checked_samples))
-    tolerance = {"fp32": 1e-4, "bf16": 3e-2}[precision] * inputs.checked_loss
+    tolerance = {"fp32": 1e-4, "tf32": 5e-3, "bf16": 3e-2}[precision] * inputs.checked_loss
     if not abs(got - inputs.checked_loss) <= tolerance:
         raise RuntimeError(f"check failed: a loss of {got:.6f} under the suite's weights, should be "
                            f"{inputs.checked_loss:.6f} +- {tolerance:.1e}")
@@ -294,7 +317,7 @@ def run_elsewhere(peer, rows, environment, options, results, stream):
         file = pathlib.Path(folder) / "results.json"
         done = subprocess.run(
             [sys.executable, sys.argv[0], "--here", f"--benchmark_filter=^({names})$",
-             f"--benchmark_out={file}", f"--threads={options.threads}",
+             f"--benchmark_out={file}", f"--threads={options.threads}", f"--device={options.device}",
              f"--data_dir={options.data_dir}", f"--build_dir={options.build_dir}",
              f"--benchmark_repetitions={options.benchmark_repetitions}",
              f"--benchmark_min_time={options.benchmark_min_time}"],
@@ -331,6 +354,8 @@ def parse(peer):
     parser.add_argument("--benchmark_repetitions", type=int, default=1)
     parser.add_argument("--benchmark_min_time", type=float, default=0.5, help="seconds, of step rows")
     parser.add_argument("--tier", choices=TIERS, help="default: default; with a filter, full")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"),
+                        help=f"default: cpu; rows of a GPU are named {peer.script}_cuda")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--data_dir", default=os.environ.get("TRAINBENCH_DATA_DIR", ""))
     parser.add_argument("--build_dir", default=str(ROOT / "build"), help="where the suite was built")
@@ -347,13 +372,14 @@ def parse(peer):
 
 def use_own_python(peer):
     """Starts the program again with the Python of the peer's environment, where there is one."""
-    own = ROOT / ".deps/peers" / peer.name
+    own = ROOT / ".deps/peers" / peer.script
     if (own / "bin/python").exists() and pathlib.Path(sys.prefix).resolve() != own.resolve():
         os.execv(own / "bin/python", [str(own / "bin/python"), *sys.argv])
 
 
 def run(peer):
     options = parse(peer)
+    peer.device = options.device
     rows = selected(peer, options)
     if options.benchmark_list_tests:
         print("\n".join(row.name + row.suffix for row in rows))
@@ -364,10 +390,10 @@ def run(peer):
     try:
         facts = peer.versions(options.threads)
     except ImportError as error:
-        raise RuntimeError(f"{peer.title} cannot be loaded ({error}); tools/peers/setup {peer.name} "
+        raise RuntimeError(f"{peer.title} cannot be loaded ({error}); tools/peers/setup {peer.script} "
                            "makes its environment") from error
     if options.available:
-        print(", ".join(f"{key} {value}" for key, value in facts.items()))
+        print(", ".join(f"{key} {value}" for key, value in {**facts, **peer.instructions()}.items()))
         return 0
     if not rows:
         raise RuntimeError(f"no row of {peer.name} matches '{options.benchmark_filter}'; "
@@ -397,6 +423,17 @@ def main(peer):
         sys.exit(130)
     except (RuntimeError, OSError) as error:
         sys.exit(f"{peer.script}.py: {error}")
+
+
+def onednn_convolution(program, environment=()):
+    """Which instructions a framework's own oneDNN has and which of its kernels convolve: it says so itself
+    while `program`, Python that convolves once, runs in that environment."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, ONEDNN_VERBOSE="1", **dict(environment)))
+    isa = re.search(r"cpu,isa:(.*)", done.stdout)
+    kernel = re.search(r"exec,cpu,convolution,([^,]+),", done.stdout)
+    return {"oneDNN's instructions": isa.group(1) if isa else "none",
+            "convolves with": f"oneDNN's {kernel.group(1)}" if kernel else "no kernel of oneDNN"}
 
 
 def cpu_has(*flags):

@@ -12,9 +12,12 @@ SCANNED_STEPS = 25  # Of one call of a compiled scan.
 class Trainer:
     """One model with Adam's state; the data set is resident, as bytes."""
 
-    def __init__(self, inputs, scan):
+    def __init__(self, inputs, scan, precision):
         import jax
+        import jax.numpy as jnp
         self.jax, self.inputs, self.scan = jax, inputs, scan
+        self.type = jnp.bfloat16 if precision == "bf16" else jnp.float32
+        jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == "tf32" else "float32")
         self.granularity = SCANNED_STEPS if scan else 1
         self.order = inputs.order.astype("int32").reshape(-1, inputs.batch)
         self.samples = jax.device_put(inputs.samples)
@@ -47,13 +50,13 @@ class Trainer:
             return jnp.where(kept, x / (1 - rate), 0)
 
         def dense(x, name):
-            return x @ weights[name + ".w"] + weights[name + ".bias"]
+            return x @ weights[name + ".w"].astype(self.type) + weights[name + ".bias"].astype(self.type)
 
-        x = pictures.astype(jnp.float32) / 255
+        x = (pictures.astype(jnp.float32) / 255).astype(self.type)
         for number, name in enumerate(self.inputs.layers("conv"), start=1):
-            x = jax.lax.conv_general_dilated(x, weights[name + ".w"], (1, 1), "SAME",
+            x = jax.lax.conv_general_dilated(x, weights[name + ".w"].astype(self.type), (1, 1), "SAME",
                                              dimension_numbers=("NHWC", "HWIO", "NHWC"))
-            x = x + weights[name + ".bias"]
+            x = x + weights[name + ".bias"].astype(self.type)
             if number in (2, 4):
                 x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
         x = x.reshape(x.shape[0], -1)
@@ -63,7 +66,7 @@ class Trainer:
         for number, name in enumerate(hidden, start=1):
             x = jax.nn.relu(dense(x, name))
             x = x if cnn else dropout(x, 0.2, number)
-        scores = jax.nn.log_softmax(dense(x, last))
+        scores = jax.nn.log_softmax(dense(x, last).astype(jnp.float32))
         return -jnp.take_along_axis(scores, labels[:, None], axis=1).mean()
 
     def one_step(self, state, indices, samples, labels):
@@ -98,31 +101,43 @@ class Trainer:
         return float(sum(loss.sum() for loss in self.jax.device_get(losses))) / steps
 
 
-class Peer:
-    name = script = "jax"
+class Peer(bench.Peer):
+    script = "jax"
     title = "JAX"
-    precisions = ("fp32",)  # XLA widens bf16 on CPUs.
 
-    @staticmethod
-    def modes(model, _precision):
-        if model == "cifar10_cnn":  # On CPUs a step takes 60 times as long within a scan.
+    @property
+    def precisions(self):
+        """Without bf16 on CPUs, where XLA widens it: it took 1.1 to 2 times as long as fp32."""
+        return super().precisions if self.device == "cuda" else ("fp32",)
+
+    def scans(self, model):
+        """Whether a scan is the best way: on CPUs a step of the CNN takes 60 times as long within one."""
+        return self.device == "cuda" or model != "cifar10_cnn"
+
+    def modes(self, model, precision):
+        if not self.scans(model) or precision == "bf16" or (precision == "fp32" and self.device == "cuda"):
             return [bench.Mode()]
         return [bench.Mode(), bench.Mode("jit")]
 
-    @staticmethod
-    def versions(threads):
+    def versions(self, threads):
         import os
+        if self.device == "cpu":
+            os.environ["JAX_PLATFORMS"] = "cpu"
         # XLA has no flag for its threads: the process may use as many CPUs.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         import jax
         import jaxlib
+        if self.device == "cuda" and jax.default_backend() != "gpu":
+            raise self.absent()
         return {"jax": jax.__version__, "jaxlib": jaxlib.__version__,
                 "jax_device": jax.devices()[0].device_kind, "jax_threads": str(threads)}
 
-    @staticmethod
-    def trainer(inputs, mode, _precision, _threads):
-        return Trainer(inputs, scan=inputs.model != "cifar10_cnn" and mode != "jit")
+    def instructions(self):
+        return {"compiles for": "this CPU (XLA's own kernels)"} if self.device == "cpu" else {}
+
+    def trainer(self, inputs, mode, precision, _threads):
+        return Trainer(inputs, self.scans(inputs.model) and mode != "jit", precision)
 
 
 if __name__ == "__main__":
-    bench.main(Peer)
+    bench.main(Peer())

@@ -14,12 +14,14 @@ class Trainer:
     def __init__(self, inputs, mode, precision):
         import keras
         import numpy as np
+        import tensorflow
         self.keras, self.inputs = keras, inputs
         # A call of fit costs some 50 ms: many steps share it, as in an epoch.
         self.granularity = STEPS_PER_EXECUTION if inputs.model == "cifar10_cnn" else 500
         self.pictures = inputs.samples.astype(np.float32) / 255
         self.labels = inputs.labels.astype(np.int32)
         keras.utils.set_random_seed(1)
+        tensorflow.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
         keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bf16" else "float32")
         self.network = self.make_network()
         self.compile_options = {"published": {}, "jit": {"jit_compile": True},
@@ -81,35 +83,48 @@ class Trainer:
         return total / steps
 
 
-class Peer:
-    name = script = "keras"
+class Peer(bench.Peer):
+    script = "keras"
     title = "Keras"
-    precisions = ("fp32", "bf16") if bench.cpu_has("avx512_bf16", "amx_bf16") else ("fp32",)
     best = bench.Mode(environment=(("TF_ENABLE_ONEDNN_OPTS", "1"),))
 
-    @classmethod
-    def modes(cls, _model, precision):
-        if precision != "fp32":
-            return [cls.best]
-        return [cls.best, bench.Mode("published"), bench.Mode("jit", least_tier="full")]
+    def modes(self, _model, precision):
+        if precision == "bf16" or (precision == "fp32" and self.device == "cuda"):
+            return [self.best]
+        return [self.best, bench.Mode("published"), bench.Mode("jit", least_tier="full")]
 
-    @staticmethod
-    def versions(threads):
+    def versions(self, threads):
         import os
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         os.environ["KERAS_BACKEND"] = "tensorflow"
         import keras
         import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        if self.device == "cpu":
+            tf.config.set_visible_devices([], "GPU")
+        elif not gpus:
+            raise self.absent()
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         chosen = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "TensorFlow's choice")
-        return {"keras": keras.__version__, "tensorflow": tf.__version__,
-                "tensorflow_onednn": chosen, "keras_threads": str(threads)}
+        facts = {"keras": keras.__version__, "tensorflow": tf.__version__,
+                 "tensorflow_onednn": chosen, "keras_threads": str(threads)}
+        if self.device == "cuda":
+            facts["keras_device"] = tf.config.experimental.get_device_details(gpus[0])["device_name"]
+        return facts
 
-    @staticmethod
-    def trainer(inputs, mode, precision, _threads):
+    def instructions(self):
+        if self.device == "cuda":
+            return {}
+        program = ("import tensorflow as tf; "
+                   "tf.nn.conv2d(tf.ones((8, 16, 16, 16)), tf.ones((3, 3, 16, 16)), 1, 'SAME')")
+        published = bench.onednn_convolution(program)["convolves with"]
+        return {**bench.onednn_convolution(program, self.best.environment),
+                "mode:published convolves with": published}
+
+    def trainer(self, inputs, mode, precision, _threads):
         return Trainer(inputs, mode, precision)
 
 
 if __name__ == "__main__":
-    bench.main(Peer)
+    bench.main(Peer())
