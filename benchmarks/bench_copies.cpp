@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/program.hpp"
-#include "harness/roof_share.hpp"
-#include "harness/timing.hpp"
+#include "harness/rows/roof_share.hpp"
+#include "harness/rows/timing.hpp"
+#include "harness/run/bench_main.hpp"
 #include "kernels/machine/memory_levels.hpp"
 
 namespace trainbench {

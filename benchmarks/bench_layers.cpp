@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "data/models.hpp"
-#include "harness/op_rows.hpp"
-#include "harness/op_suite.hpp"
-#include "harness/program.hpp"
-#include "harness/row_checks.hpp"
+#include "harness/check/op_suite.hpp"
+#include "harness/check/row_checks.hpp"
+#include "harness/rows/op_rows.hpp"
+#include "harness/run/bench_main.hpp"
 #include "kernels/ops/reorder.hpp"
 
 namespace trainbench {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/program.hpp"
-#include "harness/timing.hpp"
+#include "harness/rows/timing.hpp"
+#include "harness/run/bench_main.hpp"
 #include "kernels/machine/memory_levels.hpp"
 #include "kernels/machine/peak.hpp"
 #include "kernels/machine/streams.hpp"

@@ -1,7 +1,7 @@
 #include "data/models.hpp"
-#include "harness/model_rows.hpp"
-#include "harness/op_suite.hpp"
-#include "harness/program.hpp"
+#include "harness/check/op_suite.hpp"
+#include "harness/rows/model_rows.hpp"
+#include "harness/run/bench_main.hpp"
 
 namespace trainbench {
 namespace {

@@ -7,11 +7,11 @@
 #include "data/dataset.hpp"
 #include "data/model_file.hpp"
 #include "data/models.hpp"
-#include "harness/layerwise_program.hpp"
-#include "harness/options.hpp"
-#include "harness/result_writer.hpp"
-#include "harness/row_checks.hpp"
-#include "harness/session.hpp"
+#include "harness/check/row_checks.hpp"
+#include "harness/report/result_file.hpp"
+#include "harness/run/options.hpp"
+#include "harness/run/session.hpp"
+#include "program/layerwise_program.hpp"
 
 namespace trainbench {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "harness/op_case.hpp"
-#include "harness/op_suite.hpp"
-#include "harness/row_checks.hpp"
+#include "harness/check/op_case.hpp"
+#include "harness/check/op_suite.hpp"
+#include "harness/check/row_checks.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

@@ -1,4 +1,4 @@
-#include "harness/filter.hpp"
+#include "harness/rows/filter.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "data/model_file.hpp"
-#include "harness/result_writer.hpp"
+#include "harness/report/result_file.hpp"
 #include "tests/golden.hpp"
 
 int main(int argc, char** argv) {

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "data/model_file.hpp"
-#include "harness/layerwise_program.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

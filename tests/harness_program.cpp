@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "harness/program.hpp"
+#include "harness/run/bench_main.hpp"
 #include "kernels/core/host_backend.hpp"
 #include "kernels/core/stop.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "harness/trainer.hpp"
+#include "harness/train/trainer.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

@@ -1,4 +1,4 @@
-#include "harness/memory_plan.hpp"
+#include "program/memory_plan.hpp"
 
 #include <gtest/gtest.h>
 

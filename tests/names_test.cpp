@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "harness/row.hpp"
+#include "harness/rows/row.hpp"
 
 namespace trainbench {
 namespace {

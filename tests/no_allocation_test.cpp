@@ -9,7 +9,7 @@
 #include <new>
 #include <string_view>
 
-#include "harness/layerwise_program.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 // Sanitizers bring an allocator of their own, which must not be replaced.

@@ -8,10 +8,10 @@
 #include <map>
 #include <numeric>
 
-#include "harness/layerwise_program.hpp"
-#include "harness/layout_converter.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
+#include "program/layerwise_program.hpp"
+#include "program/layout_converter.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

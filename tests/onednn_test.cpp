@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "harness/step_plan.hpp"
 #include "kernels/ops/reorder.hpp"
+#include "program/step_plan.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

@@ -6,16 +6,16 @@
 
 #include <typeinfo>
 
-#include "harness/naming.hpp"
-#include "harness/op_case.hpp"
-#include "harness/op_suite.hpp"
-#include "harness/row_checks.hpp"
-#include "harness/timing.hpp"
+#include "harness/check/op_case.hpp"
+#include "harness/check/op_suite.hpp"
+#include "harness/check/row_checks.hpp"
+#include "harness/rows/timing.hpp"
 #include "kernels/core/stop.hpp"
 #include "kernels/ops/adam.hpp"
 #include "kernels/ops/gather.hpp"
 #include "kernels/ops/relu.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
+#include "program/naming.hpp"
 #include "tests/bad_backends/bad_backend.hpp"
 
 namespace trainbench {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
-#include "harness/layerwise_program.hpp"
-#include "harness/trainer.hpp"
+#include "harness/train/trainer.hpp"
 #include "kernels/core/stop.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <map>
 
-#include "harness/layerwise_program.hpp"
-#include "harness/op_case.hpp"
-#include "harness/op_suite.hpp"
+#include "harness/check/op_case.hpp"
+#include "harness/check/op_suite.hpp"
 #include "kernels/core/element_oracle.hpp"
 #include "kernels/core/host_device.hpp"
 #include "kernels/ops/softmax_cross_entropy.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

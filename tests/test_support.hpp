@@ -9,7 +9,7 @@
 #include "data/dataset.hpp"
 #include "data/models.hpp"
 #include "data/synthetic.hpp"
-#include "harness/model_rows.hpp"
+#include "harness/rows/model_rows.hpp"
 #include "kernels/core/backend.hpp"
 #include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/dense.hpp"

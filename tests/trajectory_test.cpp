@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
-#include "harness/layerwise_program.hpp"
 #include "kernels/core/threefry.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 namespace trainbench {

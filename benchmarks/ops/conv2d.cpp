@@ -1,6 +1,6 @@
 #include "kernels/ops/conv2d.hpp"
 
-#include "harness/op_suite.hpp"
+#include "harness/check/op_suite.hpp"
 
 namespace trainbench {
 namespace {

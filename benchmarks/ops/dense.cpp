@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "harness/op_suite.hpp"
+#include "harness/check/op_suite.hpp"
 
 namespace trainbench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "harness/op_suite.hpp"
+#include "harness/check/op_suite.hpp"
 #include "kernels/ops/pooling.hpp"
 
 namespace trainbench {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/layerwise_program.hpp"
 #include "kernels/core/host_backend.hpp"
+#include "program/layerwise_program.hpp"
 #include "tests/test_support.hpp"
 
 // Backends that are wrong in one way each, made of the reference's ops. The suite must notice.

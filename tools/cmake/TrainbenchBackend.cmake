@@ -70,7 +70,7 @@ inline OpTable own_ops() {
 ")
   add_library(trainbench_${name} STATIC ${sources})
   target_include_directories(trainbench_${name} PUBLIC "${generated}")
-  target_link_libraries(trainbench_${name} PUBLIC trainbench_core PRIVATE ${ARG_REQUIRES})
+  target_link_libraries(trainbench_${name} PUBLIC trainbench_program PRIVATE ${ARG_REQUIRES})
   foreach(other IN LISTS ARG_BORROWS)
     target_link_libraries(trainbench_${name} PRIVATE trainbench_${other})
   endforeach()
